@@ -5,9 +5,11 @@ vmaps have levels; an op peels the innermost one, and what it calls peels the ne
 _batching_rules.py runs once for each element, and its results are stacked.
 """
 import threading
+import typing
 
 from . import _C, overrides
 from ._C import Tensor
+from .autograd import function as _function
 
 _state = threading.local()  # levels: [(level, batch size)] of the vmaps that run in this thread
 
@@ -213,4 +215,27 @@ def stacked(results, level):
     return first
 
 
+class _Info(typing.NamedTuple):
+    """What a Function's own rule is told of the vmap."""
+    batch_size: int
+    randomness: str
+
+
+def _apply(cls, args):
+    """cls.apply of elements, for an autograd.Function: by its own rule, if it has one."""
+    level = _level_of(args, {})
+    if cls.vmap is _function.Function.vmap:
+        return one_by_one(cls.apply, level, args, {})
+    dims = tuple(0 if is_at(value, level) else None for value in args)
+    result, out_dims = cls.vmap(_Info(size_of(level), "error"), dims,
+                                *(value if dim is None else value._value for value, dim in zip(args, dims)))
+
+    def element(value, dim):
+        return value if dim is None else wrap(value.movedim(dim, 0), level)
+    if not isinstance(result, tuple):
+        return element(result, out_dims)
+    return tuple(map(element, result, out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(result)))
+
+
 overrides._register(Batched)
+_function.handlers[Batched] = _apply

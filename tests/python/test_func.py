@@ -243,3 +243,44 @@ def test_vmap_of_operators_by_name_and_of_values_of_their_own():
     check(lambda x, v: tensora.masked_fill(x, x > 0, v), X[0], tensora.randn(3), in_dims=(None, 0))
     parts = tensora.stack([x.clone().as_strided((2, 3), (1, 2), 1) for x in X])  # from each element's own memory
     assert tensora.equal(vmap(lambda x: x.as_strided((2, 3), (1, 2), 1))(X), parts)
+
+
+class Cube(tensora.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x)
+        ctx.scale = scale
+        return x.detach() ** 3 * scale, scale
+
+    @staticmethod
+    def backward(ctx, gradient, of_scale):
+        x, = ctx.saved_tensors
+        return 3 * x ** 2 * gradient * ctx.scale, None
+
+
+class CubeOfAll(Cube):
+    calls = []
+
+    @staticmethod
+    def vmap(info, in_dims, x, scale):
+        CubeOfAll.calls.append((info.batch_size, in_dims))
+        return Cube.apply(x.movedim(in_dims[0], 0), scale), (0, None)
+
+
+@pytest.mark.parametrize("kind", [Cube, CubeOfAll])
+def test_functions_of_programs_are_mapped(kind):
+    x = tensora.randn(4, 3, dtype=tensora.float64)
+
+    def doubled(row):
+        result, scale = kind.apply(row, 2)
+        assert scale == 2
+        return result
+    assert tensora.allclose(vmap(doubled)(x), 2 * x ** 3)
+    of_rows = vmap(func.grad(lambda row: doubled(row).sum()))(x)
+    assert tensora.allclose(of_rows, 6 * x ** 2)
+    assert vmap(vmap(lambda v: kind.apply(v, 1)[0]))(x).shape == (4, 3)
+    w = x.clone().requires_grad_()
+    vmap(doubled)(w).sum().backward()
+    assert tensora.allclose(w.grad, 6 * x ** 2)
+    if kind is CubeOfAll:
+        assert kind.calls[0] == (4, (0, None))

@@ -197,4 +197,4 @@ class _Dual(Tensor):
         return f"{self._primal!r} with tangent {self._tangent!r}"
 
 
-function._dual = _Dual
+function.handlers[_Dual] = _apply

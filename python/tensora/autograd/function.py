@@ -1,12 +1,13 @@
 """Functions with a backward of their own."""
 import functools
+import warnings
 
 from .. import _C
 from .._C import Tensor
 from .._modes import no_grad
 
 
-_dual = None  # the type of dual tensors, once there may be some
+handlers = {}  # what applies a Function to tensors of a type, dual ones and elements of vmap: handlers[type](cls, args)
 
 
 class FunctionCtx:
@@ -23,6 +24,12 @@ class FunctionCtx:
     def save_for_forward(self, *tensors):
         """Keeps tensors for jvp; ctx.saved_tensors there."""
         self._for_jvp = tensors
+
+    @property
+    def saved_variables(self):
+        """The old name of saved_tensors."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
     def mark_dirty(self, *inputs):
         """Forward changed these inputs in place, and returns them."""
@@ -129,15 +136,22 @@ class Function:
         raise RuntimeError("Legacy autograd function with non-static forward method is deprecated: make forward and backward "
                            f"static methods that take ctx first, and call {type(self).__name__}.apply")
 
+    generate_vmap_rule = False  # rules are made for all Functions
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        raise NotImplementedError("vmap is not implemented: apply runs once for each element")
+
     @classmethod
     def apply(cls, *args, **kwargs):
         if cls.setup_context is not Function.setup_context and (kwargs or getattr(cls.forward, "__defaults__", None)):
             args = _with_defaults(cls.forward, args, kwargs)
         elif kwargs:
             raise TypeError(f"{cls.__name__}.apply takes no keyword arguments")
-        if _dual is not None and any(type(value) is _dual for value in args):
-            from . import forward_ad
-            return forward_ad._apply(cls, args)
+        if handlers:
+            for value in args:
+                if type(value) in handlers:
+                    return handlers[type(value)](cls, args)
         ctx, outputs = cls._applied(args)
         ctx.__dict__.pop("_for_jvp", None)  # which would be a cycle, if they are outputs
         return outputs
@@ -148,6 +162,13 @@ class Function:
         ctx._kind = cls
         outputs = _C._function_apply(ctx, args)
         return ctx, outputs if ctx._is_tensor is None else ctx._completed(outputs)
+
+
+class InplaceFunction(Function):
+    """A Function under the name that PyTorch has for those that may write into their inputs, if `inplace`."""
+
+    def __init__(self, inplace=False):
+        self.inplace = inplace
 
 
 class _Once(Function):
