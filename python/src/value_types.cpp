@@ -11,6 +11,13 @@ namespace {
 
 PyObject* dtype_objects[kDTypeCount];
 
+// The package as whose parts values are shown: torch once tensora.compat is installed.
+const char* package = "tensora";
+PyObject* show_as_torch(PyObject*, PyObject*) {
+  package = "torch";
+  Py_RETURN_NONE;
+}
+
 // ---- dtype -------------------------------------------------------------------------------------
 
 DType dtype_of_object(PyObject* self) { return reinterpret_cast<DTypeObject*>(self)->dtype; }
@@ -168,7 +175,7 @@ constexpr const char* kFormatNames[] = {"contiguous_format", "channels_last", "c
 
 PyObject* format_repr(PyObject* self) {
   const auto format = reinterpret_cast<FormatObject*>(self)->format;
-  return PyUnicode_FromFormat("tensora.%s", kFormatNames[static_cast<int>(format)]);
+  return PyUnicode_FromFormat("%s.%s", package, kFormatNames[static_cast<int>(format)]);
 }
 PyObject* format_reduce(PyObject* self, PyObject*) {
   const auto format = reinterpret_cast<FormatObject*>(self)->format;
@@ -182,7 +189,7 @@ PyType_Slot format_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(format_repr)}
 PyType_Spec format_spec = {"tensora.memory_format", sizeof(FormatObject), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
 
-PyObject* layout_repr(PyObject*) { return PyUnicode_FromString("tensora.strided"); }
+PyObject* layout_repr(PyObject*) { return PyUnicode_FromFormat("%s.strided", package); }
 PyType_Slot layout_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(layout_repr)}, {0, nullptr}};
 PyType_Spec layout_spec = {"tensora.layout", sizeof(PyObject), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, layout_slots};
@@ -192,7 +199,7 @@ PyType_Spec layout_spec = {"tensora.layout", sizeof(PyObject), 0,
 PyObject* size_repr(PyObject* self) {
   return guarded([&]() -> PyObject* {
     const Owned list(PySequence_List(self));
-    return PyUnicode_FromFormat("tensora.Size(%R)", list.get());
+    return PyUnicode_FromFormat("%s.Size(%R)", package, list.get());
   });
 }
 PyObject* size_numel(PyObject* self, PyObject*) {
@@ -266,9 +273,10 @@ void add_value_types(PyObject* module) {
     if (PyModule_AddObjectRef(module, synonym, dtype_objects[static_cast<int>(dtype)]) != 0)
       throw PythonError{};
   }
-  static PyMethodDef find = {"_dtype", find_dtype, METH_O, nullptr};
-  const Owned function(PyCFunction_New(&find, nullptr));
-  if (PyModule_AddObjectRef(module, "_dtype", function.get()) != 0) throw PythonError{};
+  static PyMethodDef functions[] = {{"_dtype", find_dtype, METH_O, nullptr},
+                                    {"_show_as_torch", show_as_torch, METH_NOARGS, nullptr},
+                                    {nullptr, nullptr, 0, nullptr}};
+  if (PyModule_AddFunctions(module, functions) != 0) throw PythonError{};
   device_type = add_type(module, device_spec);
   format_type = add_type(module, format_spec);
   for (int i = 0; i < 4; ++i)

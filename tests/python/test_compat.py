@@ -38,7 +38,11 @@ import torch, torch._dynamo, torch._inductor.config, torch.fx, torch.hub, torch.
 import torch.utils._pytree as pytree, torch.utils.hooks, torch.compiler, torch.distributed as dist, torch.onnx
 from torch._C import _log_api_usage_once
 from torch.ao.quantization import QuantStub
+from torch.autograd.anomaly_mode import detect_anomaly
+from torch.autograd.function import InplaceFunction
+from torch.autograd.grad_mode import no_grad
 from torch.autograd.profiler import record_function
+from torch.autograd.variable import Variable
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 from torch.distributed.tensor import DTensor, Shard
 from torch.nn.utils.parametrizations import weight_norm
@@ -76,6 +80,15 @@ dist.all_gather(parts, x)
 assert parts[0].tolist() == [1, 1] and dist.get_rank() == 0 and dist.get_world_size() == 1 and dist.get_backend() == "gloo"
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
 assert list(model.state_dict())[0] == "module.weight"
+class Twice(InplaceFunction):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+assert torch.autograd.grad_mode.no_grad is torch.no_grad is no_grad and isinstance(x, Variable) and detect_anomaly
+x.requires_grad_()
+assert repr(x.shape) == "torch.Size([2])" and str(torch.channels_last) == "torch.channels_last" and str(x.layout) == "torch.strided"
+assert repr(x.clone()) == "tensor([1., 1.], grad_fn=<CloneBackward0>)" and repr(x) == "tensor([1., 1.], requires_grad=True)"
+assert str(Twice.apply(x)) == "tensor([2., 2.], grad_fn=<TwiceBackward>)"
 dist.destroy_process_group()
 assert not dist.is_initialized()
 print("done")

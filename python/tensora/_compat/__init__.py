@@ -19,6 +19,8 @@ PLACES = {"torch._dynamo": "tensora._compat.dynamo", "torch._inductor": "tensora
           "torch._utils": "tensora._compat.utils", "torch.utils.model_zoo": "tensora.hub",
           "torch.fx._symbolic_trace": "tensora.fx.tracer", "torch.fx.subgraph_rewriter": "tensora.fx.rewriter",
           "torch.fx.immutable_collections": "tensora.fx.node", "torch.autograd.profiler": "tensora.profiler",
+          "torch.autograd.grad_mode": "tensora._modes", "torch.autograd.variable": "tensora.autograd",
+          "torch.autograd.anomaly_mode": "tensora.autograd",
           "torch.jit.annotations": "tensora._compat.jit_annotations", "torch.utils.data.dataloader": "tensora.utils.data.loader",
           "torch.nn.parallel.distributed": "tensora.nn.parallel",
           "torch.nn.parallel.data_parallel": "tensora.nn.parallel", "torch._vmap_internals": "tensora.func",

@@ -83,6 +83,7 @@ def add(torch):
         if not hasattr(torch, name):
             setattr(torch, name, refused(f"torch.{name}", "tensors of this layout do not exist here"))
     node_names.add(torch)
+    core._show_as_torch()
     torch.set_warn_always = lambda b: setattr(torch, "_warns_always", bool(b))
     torch.is_warn_always_enabled = lambda: getattr(torch, "_warns_always", False)
     from . import future

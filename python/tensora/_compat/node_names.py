@@ -33,3 +33,10 @@ def add(torch):
         return pytorch_name(own(self))
     node.name = name
     node.__repr__ = lambda self: f"<{name(self).rpartition('::')[2]} object at {id(self):#x}>"
+    printed = torch.Tensor.__repr__
+
+    def __repr__(self):
+        text = printed(self)
+        begin, found, end = text.rpartition("grad_fn=<")
+        return f"{begin}{found}{name(self.grad_fn).rpartition('::')[2]}{end[end.index('>'):]}" if found else text
+    torch.Tensor.__repr__ = __repr__

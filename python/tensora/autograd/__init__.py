@@ -19,6 +19,9 @@ else:
         if name == "profiler":
             from .. import profiler
             return profiler
+        if name == "grad_mode":
+            from .. import _modes
+            return _modes
         # Few programs need the former; the dual tensors of the latter are a subclass of Tensor, for which every call looks once
         # it is defined.
         if name in ("functional", "forward_ad"):
