@@ -4,9 +4,9 @@
     tools/ecosystem/pytorch_tests.py --python ENV/bin/python --source PYTORCH [--package build/python] [--keep DIR] FILE...
 
 PYTORCH is a checkout of PyTorch (its folders test and torch/testing are used), FILE a file of its folder test, such as
-nn/test_init.py. ENV has pytest, numpy, expecttest and hypothesis. --reference runs PyTorch itself with its own
-torch.testing._internal, for comparison. Results of each test go to DIR/FILE.jsonl. Run by hand: nothing of PyTorch is part of this
-repository.
+nn/test_init.py. ENV has pytest, pytest-timeout, numpy, expecttest, hypothesis and typing_extensions. --reference runs
+PyTorch itself with its own torch.testing._internal, for comparison. Results of each test go to DIR/FILE.jsonl. Run by hand:
+nothing of PyTorch is part of this repository.
 """
 import argparse
 import collections

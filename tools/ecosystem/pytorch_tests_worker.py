@@ -208,7 +208,7 @@ def main():
             name = f"torch.testing._internal.{helper}"
             _import_with_stand_ins(name, source / "torch/testing/_internal" / f"{helper}.py")
         _import_with_stand_ins(test.stem, test)
-    sys.exit(pytest.main([str(test), "-q", "-p", "no:cacheprovider", "--noconftest", "--continue-on-collection-errors", "--tb=short",
+    sys.exit(pytest.main([str(test), "-q", "-p", "no:cacheprovider", "--noconftest", "--continue-on-collection-errors", "--tb=native",
                           "-W", "ignore", f"--rootdir={source}", *rest], plugins=[_Recorder(pathlib.Path(path), int(every))]))
 
 
