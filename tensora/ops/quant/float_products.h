@@ -40,6 +40,26 @@ struct Sixteen {
   float total() const {
     return LaneSums{_mm512_extractf32x8_ps(v, 0), _mm512_extractf32x8_ps(v, 1)}.total();
   }
+  /// The totals of four sums, added as total() adds, but side by side.
+  [[gnu::always_inline]] static void store_totals(const Sixteen& a, const Sixteen& b,
+                                                  const Sixteen& c, const Sixteen& d, float* to) {
+    const __m512 eights[2] = {_mm512_add_ps(quarters<0x44>(a.v, b.v), quarters<0xee>(a.v, b.v)),
+                              _mm512_add_ps(quarters<0x44>(c.v, d.v), quarters<0xee>(c.v, d.v))};
+    const __m512 fours =
+        _mm512_add_ps(quarters<0x88>(eights[0], eights[1]), quarters<0xdd>(eights[0], eights[1]));
+    const __m512 twos = _mm512_add_ps(fours, _mm512_maskz_permute_ps(0xffff, fours, 0x4e));
+    const __m512 ones = _mm512_add_ps(twos, _mm512_maskz_permute_ps(0xffff, twos, 0xb1));
+    const __m512i firsts = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
+    const __m512 found = _mm512_maskz_permutexvar_ps(0xffff, firsts, ones);
+    _mm_storeu_ps(to, _mm512_maskz_extractf32x4_ps(0xf, found, 0));
+  }
+
+ private:
+  /// Two quarters of a, and two of b.
+  template <int which>
+  [[gnu::always_inline]] static __m512 quarters(__m512 a, __m512 b) {
+    return _mm512_maskz_shuffle_f32x4(0xffff, a, b, which);
+  }
 };
 inline constexpr int kTileX = 6, kTileW = 4;
 #else
@@ -174,8 +194,15 @@ class FloatProducts {
       for (int r = 0; r < W; ++r) numbers[r] = last_of<Reader>(w[r], k, w_.columns);
       add(numbers, k);
     }
-    for (int i = 0; i < X; ++i)
+    for (int i = 0; i < X; ++i) {
+#if defined(__AVX512F__)
+      if constexpr (W == 4) {
+        Sixteen::store_totals(sums[0][i], sums[1][i], sums[2][i], sums[3][i], out + i * stride);
+        continue;
+      }
+#endif
       for (int r = 0; r < W; ++r) out[i * stride + r] = sums[r][i].total();
+    }
   }
 
   void panels(int64_t first, int64_t last, float* out, int64_t stride) const {
