@@ -74,6 +74,14 @@ TEST(BatchInvariance, RowsOfProducts) {
   }
 }
 
+TEST(BatchInvariance, RowsWithoutNumbersGiveZeros) {
+  const Tensor weights[] = {zeros({3, 0}, {.dtype = kInt8})};
+  for (int64_t rows : {1, 6, 20})
+    EXPECT_TRUE(same_bits(quant_linear(empty({rows, 0}), weights, {.scales = {ones({3})}}),
+                          zeros({rows, 3})))
+        << rows;
+}
+
 // Rows of 288 numbers, which are no whole number of chunks, of 2,560, which are many, and a prompt.
 TEST(BatchInvariance, RowsOfOtherWidths) {
   manual_seed(13);

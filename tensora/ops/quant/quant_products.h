@@ -27,7 +27,7 @@
 // at the end. That is one step where the weight's magnitude and its sign for x are two.
 // Processors with AVX-512 VNNI multiply and add in one instruction, whose sums cannot overflow:
 // there, weights with a sign get 128 added, and 128 times the sum of the activations (`bias`) is
-// subtracted. Many rows of activations are multiplied with sixteen rows of a K format at once
+// subtracted. Many rows of activations are multiplied with sixteen rows of the weight at once
 // there.
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -146,10 +146,9 @@ template <int E>
   }
 }
 
-/// How many times eight rows are multiplied at once: VNNI multiplies 64 bytes, too. The eight sums
-/// of a format with a scale for 32 numbers would take twice the cache then, which was slower.
+/// How many times eight rows are multiplied at once: VNNI multiplies 64 bytes, too.
 template <class Type>
-inline constexpr int kEights = sums_by_vnni<Type> && !is_fine<Type> ? 2 : 1;
+inline constexpr int kEights = sums_by_vnni<Type> ? 2 : 1;
 
 /// A chunk of E times eight rows, a row to a lane; q[p][g] has numbers 4 g to 4 g + 3 of part p.
 template <int E>
@@ -361,16 +360,26 @@ template <class Type, int X, int E>
   using Lanes = Eights<E>;
   for (int64_t c = 0; c < chunks; ++c) {
     const int64_t part = (chunk + c) * kParts + p;
-    typename Lanes::Whole whole[X];
-    for (int i = 0; i < X; ++i)
-      whole[i] = Lanes::all(is_raised<Type> ? x[i].bias[part] : int32_t{0});
-    if constexpr (sums_by_vnni<Type>)
-      add_fours<8>(w[c].q[p], x, part * 32, whole);
-    else
-      add_groups<Type, X, 8>(w[c].q[p][0], x, part * 32, _mm256_set1_epi16(1), whole);
-    for (int i = 0; i < X; ++i)
-      sums[i] = with_parts<Type>(sums[i], whole[i], Lanes::load(w[c].d[p]), Lanes::load(w[c].m[p]),
+    const auto add = [&](int i, typename Lanes::Whole whole) {
+      sums[i] = with_parts<Type>(sums[i], whole, Lanes::load(w[c].d[p]), Lanes::load(w[c].m[p]),
                                  {Lanes::all(x[i].scale[part]), Lanes::all(x[i].total[part])});
+    };
+    if constexpr (sums_by_vnni<Type>) {
+      // Row by row: GCC 12 keeps an array of sums in memory.
+      for (int i = 0; i < X; ++i) {
+        auto whole = Lanes::all(is_raised<Type> ? x[i].bias[part] : int32_t{0});
+#pragma GCC unroll 8
+        for (int g = 0; g < 8; ++g)
+          whole =
+              with_fours(whole, Lanes::load(w[c].q[p][g]), four_at<E>(x[i].q + part * 32 + 4 * g));
+        add(i, whole);
+      }
+    } else {
+      __m256i whole[X];
+      for (__m256i& one : whole) one = _mm256_setzero_si256();
+      add_groups<Type, X, 8>(w[c].q[p][0], x, part * 32, _mm256_set1_epi16(1), whole);
+      for (int i = 0; i < X; ++i) add(i, whole[i]);
+    }
   }
 }
 /// Adds a chunk.

@@ -18,8 +18,10 @@ int64_t count_rows(const View& x) {
   return rows;
 }
 #if defined(__AVX2__)
-// Up to this many rows of activations unpacking weights does not pay.
+// Up to this many rows of activations unpacking weights does not pay. VNNI multiplies twice as many
+// numbers that were unpacked, which pays earlier unless rows are short.
 constexpr int64_t kFewRows = 8;
+int64_t few_rows(const WeightRows& w) { return kHasVnni && w.columns >= 128 ? 4 : kFewRows; }
 #endif
 // Rows of activations that are worth a task.
 int64_t rows_at_once(int64_t columns) { return std::max<int64_t>(1, (1 << 14) / (columns + 1)); }
@@ -105,20 +107,20 @@ struct Rounding {
   sums[1] = lane(_mm256_extracti128_si256(eights, 1));
 }
 
-// One chunk of a row, with a scale for each of its parts, or with one for all.
+// `parts` of a chunk of a row, with a scale for each of them, or with one for all.
 template <bool fine>
-void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16_t* sums,
+void round_chunk(const float* from, int parts, int8_t* q, float* scale, float* total, int16_t* sums,
                  int32_t* bias) {
   __m256 x[kParts][4];
   __m256i largest[kParts], all = _mm256_setzero_si256();
-  for (int p = 0; p < kParts; ++p) {
+  for (int p = 0; p < parts; ++p) {
     for (int i = 0; i < 4; ++i) x[p][i] = _mm256_loadu_ps(from + p * 32 + i * 8);
     largest[p] = largest_bits(x[p]);
     all = _mm256_max_epi32(all, largest[p]);
   }
   const Rounding common(largest_lane(all));
   if constexpr (!fine) *scale = common.scale;
-  for (int p = 0; p < kParts; ++p) {
+  for (int p = 0; p < parts; ++p) {
     const Rounding rounding = fine ? Rounding(largest_lane(largest[p])) : common;
     const __m256i bytes = rounded(x[p], rounding.inverse);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + p * 32), bytes);
@@ -141,11 +143,15 @@ void round_row(const float* from, int64_t columns, int64_t chunks, int8_t* q, fl
   for (int64_t c = 0; c < chunks; ++c) {
     const float* chunk = from + c * kChunk;
     float padded[kChunk];
+    int parts = kParts;
+    // Nothing multiplies the parts behind a row's last number.
     if (const int64_t left = columns - c * kChunk; left < kChunk) {
-      std::fill(std::copy(chunk, chunk + left, padded), padded + kChunk, 0.0f);
+      parts = static_cast<int>((left + 31) / 32);
+      std::fill(std::copy(chunk, chunk + left, padded), padded + parts * 32, 0.0f);
+      std::fill(q + c * kChunk + parts * 32, q + (c + 1) * kChunk, int8_t{0});
       chunk = padded;
     }
-    round_chunk<fine>(chunk, q + c * kChunk, scale + c * kScales, total + c * kScales,
+    round_chunk<fine>(chunk, parts, q + c * kChunk, scale + c * kScales, total + c * kScales,
                       sums + c * (kChunk / 16), bias + c * kScales);
   }
 }
@@ -299,10 +305,10 @@ class Panels {
     for (int64_t begin = 0; begin < count_; begin += kPanel) {
       const int64_t rows = std::min(kPanel, count_ - begin);
       for (int64_t j = first; j < last; j += kRows) {
-        for (int64_t i = 0; i < rows; ++i)
-          for (Floats& sum : sums_[i]) sum = Lanes::all(0.0f);
-        for (int64_t chunk = 0; chunk < x_.chunks; chunk += kDeep)
+        int64_t chunk = 0;
+        do {  // once where there are no numbers, for sums that are zero
           add(j, last, begin, rows, chunk, std::min(kDeep, x_.chunks - chunk));
+        } while ((chunk += kDeep) < x_.chunks);
         for (int64_t i = 0; i < rows; ++i) {
           float results[kRows];
           Lanes::store(total(sums_[i]), results);
@@ -345,7 +351,8 @@ class Panels {
     const ByteRow rows[] = {ByteRow(x_, begin + i + static_cast<int64_t>(I))...};
     const int last = is_fine<Type> ? parts_of(w_, chunk + chunks - 1) : 0;
     for (int p = 0; p < kSums; ++p) {
-      Floats sums[] = {sums_[i + static_cast<int64_t>(I)][p]...};
+      // Those of the first chunk begin at zero.
+      Floats sums[] = {chunk > 0 ? sums_[i + static_cast<int64_t>(I)][p] : Lanes::all(0.0f)...};
       if constexpr (is_fine<Type>)
         add_part<Type>(unpacked_, rows, p, chunk, p < last ? chunks : chunks - 1, sums);
       else
@@ -367,7 +374,7 @@ template <class Type>
 void Activations::multiply_by(const WeightRows& w, int64_t first, int64_t last, float* out,
                               int64_t stride) const {
   const ByteRows& x = is_fine<Type> ? fine_->view : coarse_->view;
-  if (rows_ <= kFewRows)
+  if (rows_ <= few_rows(w))
     multiply_few<Type>(w, first, last, x, rows_, out, stride);
   else
     Panels<Type>(w, x, rows_).multiply(first, last, out, stride);
