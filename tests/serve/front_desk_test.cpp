@@ -197,10 +197,10 @@ TEST_F(FrontDeskTest, AnswersOthersWhileItReadsAFewLongBodies) {
         "Connection: close\r\nContent-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body);
   }
-  EXPECT_TRUE(eventually([&] { return reading_ == 2; }));
+  EXPECT_TRUE(eventually([&] { return reading_ == 2; }, 30));
   EXPECT_EQ(status_of(ask("POST /work")), 200);
   may_end_ = true;
-  for (const auto& client : clients) EXPECT_TRUE(client->read_all().ends_with("long"));
+  for (const auto& client : clients) EXPECT_TRUE(client->read_all(30).ends_with("long"));
   EXPECT_EQ(most_reading_, 2);
 }
 
@@ -216,13 +216,13 @@ TEST(WorkerPoolTest, RunsNoMoreJobsThanItHasThreads) {
   };
   pool.add([&] {
     const WorkerPool::Substitute substitute;
-    EXPECT_TRUE(eventually([&] { return done == 2; }));
+    EXPECT_TRUE(eventually([&] { return done == 2; }, 30));
     ++done;
   });
   for (int i = 0; i < 2; ++i) pool.add(job);
-  EXPECT_TRUE(eventually([&] { return done == 3; }));
+  EXPECT_TRUE(eventually([&] { return done == 3; }, 30));
   for (int i = 0; i < 6; ++i) pool.add(job);
-  EXPECT_TRUE(eventually([&] { return done == 9; }));
+  EXPECT_TRUE(eventually([&] { return done == 9; }, 30));
   EXPECT_EQ(most, 1);
 }
 
@@ -233,7 +233,7 @@ TEST_F(FrontDeskTest, LogsClientsThatWent) {
   client.send("POST /hold HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n");
   EXPECT_TRUE(eventually([&] { return holding_ == 1; }));
   client.close();
-  EXPECT_TRUE(eventually([&] { return held_->is_gone(); }));
+  EXPECT_TRUE(eventually([&] { return held_->is_gone(); }, 30));
   held_.reset();
   const auto record = nlohmann::json::parse(log_lines(), nullptr, false);
   EXPECT_EQ(record.value("status", 0), 499) << record;
