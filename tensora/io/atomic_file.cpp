@@ -54,15 +54,21 @@ bool sync_folder(const std::string& folder) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& path)
-    : path_(resolved(path)), temporary_(temporary_name(path_)) {
-  std::error_code ignored;
+AtomicFile::AtomicFile(const std::string& path) : path_(resolved(path)) {
   check(!path.empty(), "the name of the file is empty");
-  check(!fs::is_directory(path_, ignored), "'", path_, "' is a folder");
-  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_with_errno("created");
   struct stat old {};
-  if (stat(path_.c_str(), &old) == 0) (void)fchmod(descriptor_, old.st_mode & 07777);
+  const bool exists = stat(path.c_str(), &old) == 0;
+  check(!exists || !S_ISDIR(old.st_mode), "'", path_, "' is a folder");
+  if (exists && !S_ISREG(old.st_mode)) {
+    path_ = path;
+    descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail_with_errno("opened");
+  } else {
+    temporary_ = temporary_name(path_);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) fail_with_errno("created");
+    if (exists) (void)fchmod(descriptor_, old.st_mode & 07777);
+  }
   buffer_.reserve(kBufferBytes);
 }
 
@@ -102,10 +108,12 @@ void AtomicFile::write_out(ConstBytes bytes) {
 
 void AtomicFile::commit() {
   flush();
-  if (fsync(descriptor_) != 0) fail_with_errno("written");
+  const bool replaces = !temporary_.empty();
+  if (replaces && fsync(descriptor_) != 0) fail_with_errno("written");
   const int descriptor = descriptor_;
   descriptor_ = -1;
   if (close(descriptor) != 0) fail_with_errno("written");
+  if (!replaces) return;
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno("replaced");
   temporary_.clear();
   if (!sync_folder(folder_of(path_))) fail_with_errno("made durable");

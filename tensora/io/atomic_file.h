@@ -11,7 +11,7 @@ namespace tensora::io {
 /// Writes a file so that other readers see either what was there before or all of the new contents:
 /// a temporary file in the same folder, made durable, then renamed, then the folder made durable.
 /// Where something fails (a full disk, an exception before `commit`), the temporary file is removed
-/// and the old file stays.
+/// and the old file stays. A device or a pipe (/dev/stdout) is not replaced but written to.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -32,8 +32,8 @@ class AtomicFile {
   void write_out(ConstBytes bytes);
   [[noreturn]] void fail_with_errno(std::string_view action) const;
 
-  std::string path_;  // symbolic links resolved: the link stays one
-  std::string temporary_;
+  std::string path_;       // symbolic links resolved: the link stays one
+  std::string temporary_;  // empty where a device or a pipe is written to
   std::string buffer_;
   uint64_t position_ = 0;
   int descriptor_ = -1;

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <thread>
+
 #include "files.h"
 #include "tensora/io/checksum.h"
 
@@ -95,6 +97,25 @@ TEST(AtomicFile, permissions_and_links_stay) {
   struct stat status {};
   stat((folder / "real").c_str(), &status);
   EXPECT_EQ(status.st_mode & 0777, 0640u);
+}
+
+// Renaming a file over /dev/null would take it away from the whole machine.
+TEST(AtomicFile, a_pipe_is_written_to_and_stays) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", folder / "link");
+  std::string received;
+  std::thread reader([&] { received = read_file(folder / "pipe"); });
+  {
+    io::AtomicFile file(folder / "link");
+    file.write("what a reader gets");
+    file.commit();
+  }
+  reader.join();
+  EXPECT_EQ(received, "what a reader gets");
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(folder.names().size(), 2u);
 }
 
 TEST(AtomicFile, places_that_cannot_be_written) {
