@@ -230,6 +230,28 @@ std::string batched_table(const std::vector<BenchRecord>& records) {
   return markdown(table);
 }
 
+namespace {
+
+// The test of a point, without the number that the axis shows.
+std::string curve_name(const BenchRecord& record, const std::string& axis, bool tells_threads,
+                       bool tells_batch) {
+  llm::BenchTest test = record.test;
+  if (axis == "depth") test.depth = 0;
+  if (axis == "sequences") test.sequences = 1;
+  std::string name = test.name();
+  if (axis == "tokens") {
+    const std::string_view kind = test.generate == 0 ? "prompt"
+                                  : test.prompt == 0 ? "generation"
+                                                     : "prompt and generation";
+    name = concat(kind, name.substr(std::min(name.find(' '), name.size())));
+  }
+  if (tells_threads && axis != "threads") name += concat(", ", record.threads, " threads");
+  if (tells_batch && axis != "batch") name += concat(", batch ", record.batch);
+  return name;
+}
+
+}  // namespace
+
 std::string bench_svg(const std::vector<BenchRecord>& records) {
   const struct {
     const char* name;
@@ -243,9 +265,11 @@ std::string bench_svg(const std::vector<BenchRecord>& records) {
   };
   const auto* axis = &axes[0];
   size_t most = 0;
+  std::map<std::string, bool> varies;
   for (const auto& candidate : axes) {
     std::set<int64_t> values;
     for (const BenchRecord& record : records) values.insert(candidate.of(record));
+    varies[candidate.name] = values.size() > 1;
     if (values.size() > most) {
       most = values.size();
       axis = &candidate;
@@ -254,9 +278,9 @@ std::string bench_svg(const std::vector<BenchRecord>& records) {
   std::map<std::string, train::RunHistory> runs;  // by model
   for (const BenchRecord& record : records) {
     train::RunHistory& run = runs[record.model.name + " on " + record.framework];
-    const bool reads = record.test.generate == 0;
     const std::string name =
-        concat("tokens per second over ", axis->name, "/", reads ? "prompt" : "generation");
+        concat("tokens per second over ", axis->name, "/",
+               curve_name(record, axis->name, varies["threads"], varies["batch"]));
     auto curve = std::find_if(run.curves.begin(), run.curves.end(),
                               [&](const train::Curve& c) { return c.name == name; });
     if (curve == run.curves.end()) curve = run.curves.insert(curve, train::Curve{name, {}, {}});
@@ -268,7 +292,7 @@ std::string bench_svg(const std::vector<BenchRecord>& records) {
     run.name = name;
     list.push_back(std::move(run));
   }
-  return train::chart_svg(list, {.title = "tensora bench", .smoothing = 0});
+  return train::chart_svg(list, {.title = "tensora bench", .smoothing = 0, .x_label = axis->name});
 }
 
 }  // namespace tensora::cli

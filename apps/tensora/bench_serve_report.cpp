@@ -152,7 +152,8 @@ std::string serve_svg(const Json& records) {
     if (!curve.steps.empty()) run.curves.push_back(std::move(curve));
   }
   const std::vector<train::RunHistory> runs{run};
-  return train::chart_svg(runs, {.title = "tensora bench serve", .smoothing = 0});
+  return train::chart_svg(runs,
+                          {.title = "tensora bench serve", .smoothing = 0, .x_label = "streams"});
 }
 
 }  // namespace tensora::cli

@@ -140,7 +140,7 @@ void add_scale(CLI::App& app) {
                    "h100, h200, a100, a file of --calibrate, or here: this host, measured now")
       ->capture_default_str();
   command->add_option("--measured", flags->measured,
-                      "RANKS:TOKENS, a known throughput in tokens per second and rank of the first "
+                      "RANKS:TOKENS, a known throughput in tokens per second per rank of the first "
                       "layout, to which computation is fitted");
   command->add_option("--calibrate", flags->calibrate,
                       "Measure this host and write FILE.json for --machine; under 'tensora launch' "

@@ -137,7 +137,7 @@ std::string scale_svg(const std::string& title, std::span<const ScalePrediction>
       concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, " ", kHeight,
              "\" font-family=\"sans-serif\" font-size=\"12\">\n",
              "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"", kLeft,
-             "\" y=\"22\" font-size=\"14\">", title, ": tokens per second and rank</text>\n");
+             "\" y=\"22\" font-size=\"14\">", title, ": tokens per second per rank</text>\n");
   svg += axes_svg(axes, sizes);
   size_t index = 0;
   for (auto& [curve, points] : curves) {

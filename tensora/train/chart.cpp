@@ -140,8 +140,9 @@ std::vector<double> nice_ticks(double low, double high, int count) {
       break;
     }
   std::vector<double> out;
-  for (double k = std::ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; ++k)
-    out.push_back(k * step);
+  // Numbers beyond 2^53 steps, such as nanoseconds since 1970, have no next multiple.
+  for (double k = std::ceil(low / step - 1e-9); k * step <= high + 1e-9 * step && k + 1 != k; ++k)
+    out.push_back(k * step + 0.0);  // never -0
   if (out.empty()) out.push_back(low);
   return out;
 }

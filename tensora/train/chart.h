@@ -14,6 +14,7 @@ struct ChartOptions {
   /// has this weight; 0: not at all.
   double smoothing = 0.9;
   bool log_y = false;
+  std::string x_label = "step";
 };
 
 /// The curves of one or several runs as a picture: a panel for each group of figures ("loss/train"

@@ -75,7 +75,7 @@ std::vector<double> log_ticks(const Range& range) {
 class Axes {
  public:
   Axes(const Panel& panel, const ChartOptions& options, double top)
-      : log_(options.log_y), top_(top) {
+      : log_(options.log_y), top_(top), x_label_(options.x_label) {
     Range y;
     for (const Series& series : panel.series) {
       for (const double step : series.curve->steps) x_.include(step);
@@ -138,12 +138,13 @@ class Axes {
     return out + concat("<path class='axis' d='M", at(kLeft), " ", at(bottom()), "H",
                         at(Panel::kWidth - kRight), "'/><text x='",
                         at((kLeft + Panel::kWidth - kRight) / 2), "' y='", at(bottom() + 38),
-                        "' text-anchor='middle'>step</text>\n");
+                        "' text-anchor='middle'>", xml_text(x_label_), "</text>\n");
   }
 
  private:
   bool log_;
   double top_;
+  std::string x_label_;
   Range x_, y_;
   std::vector<double> x_ticks_, y_ticks_;
 };

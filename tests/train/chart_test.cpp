@@ -83,6 +83,8 @@ TEST(Chart, TicksAreRound) {
   EXPECT_EQ(nice_ticks(0, 10, 5), (V{0, 2, 4, 6, 8, 10}));
   EXPECT_EQ(nice_ticks(0.9, 4.2, 4), (V{1, 2, 3, 4}));
   EXPECT_EQ(nice_ticks(-1, 1, 4), (V{-1, -0.5, 0, 0.5, 1}));
+  EXPECT_FALSE(std::signbit(nice_ticks(0, 10, 5)[0]));
+  EXPECT_LE(nice_ticks(1.7e18, 1.7e18 + 256, 5).size(), 1u);  // once without end
 }
 
 TEST(RunHistory, ReadsWhatTheLoggerWrote) {
