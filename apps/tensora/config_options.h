@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "commands.h"
 #include "files.h"
@@ -30,7 +32,12 @@ class ConfigOptions {
   Config over(const Config& base) const {
     nlohmann::ordered_json chosen = nlohmann::ordered_json::object();
     Config::fields(given_, [&](const char* name, const auto& member, const char*) {
-      if (option(name)->count() > 0) chosen[name] = member;
+      if (option(name)->count() == 0) return;
+      // JSON has no such numbers: the setting would be left out without a word.
+      if constexpr (std::is_same_v<std::decay_t<decltype(member)>, double>)
+        if (!std::isfinite(member))
+          throw UsageError(concat(flag_of(name), ": expected a finite number, got ", member));
+      chosen[name] = member;
     });
     return train::config_from_json(base, chosen.dump(), "the command line");
   }
@@ -46,8 +53,10 @@ class ConfigOptions {
   template <class T>
   static void add(CLI::App& app, const std::string& name, T& member, const char* help) {
     CLI::Option* option = app.add_option(flag_of(name), member, help);
-    // 0 and the empty text mean the preset's value, which says nothing.
-    if (!(member == T{})) option->capture_default_str();
+    // 0, -1 and the empty text mean the preset's value, which says nothing.
+    bool says_nothing = member == T{};
+    if constexpr (std::is_arithmetic_v<T>) says_nothing = says_nothing || member == T(-1);
+    if (!says_nothing) option->capture_default_str();
   }
 
   CLI::App& app_;
@@ -61,9 +70,12 @@ struct RunOptions {
 };
 
 void add_run_options(CLI::App& app, RunOptions& options);
-/// Tells how to go on with a run that a signal stopped, and throws Interrupted.
-[[noreturn]] void stop_interrupted(const char* command, const RunOptions& options,
+/// Tells how to go on with a run that a signal stopped, and throws Interrupted. `command` starts a
+/// run like it.
+[[noreturn]] void stop_interrupted(const std::string& command, const RunOptions& options,
                                    const train::TrainerOutcome& outcome);
+/// "loss 5.41", for the last line of a run.
+std::string loss_text(const train::TrainerOutcome& outcome);
 
 /// Flags win over the file that --config names, which wins over what a resumed run was started
 /// with.

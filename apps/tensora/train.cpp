@@ -1,8 +1,10 @@
+#include <cmath>
 #include <cstdio>
 
 #include "commands.h"
 #include "config_options.h"
 #include "tensora/base/settings.h"
+#include "tensora/train/number_text.h"
 
 namespace tensora::cli {
 
@@ -30,12 +32,16 @@ void add_run_options(CLI::App& app, RunOptions& options) {
                  "A JSON file of settings, such as the config.json of another run");
 }
 
-void stop_interrupted(const char* command, const RunOptions& options,
+void stop_interrupted(const std::string& command, const RunOptions& options,
                       const train::TrainerOutcome& outcome) {
-  std::fprintf(stderr,
-               "stopped after step %lld; continue with: tensora train %s --out %s --resume\n",
-               static_cast<long long>(outcome.step), command, options.out.c_str());
+  std::fprintf(stderr, "stopped after step %lld; continue with: %s --out %s --resume\n",
+               static_cast<long long>(outcome.step), command.c_str(), options.out.c_str());
   throw Interrupted(outcome.signal);
+}
+
+std::string loss_text(const train::TrainerOutcome& outcome) {
+  if (std::isnan(outcome.loss)) return "no step was left to do";
+  return "loss " + train::figure_text(outcome.loss);
 }
 
 }  // namespace tensora::cli

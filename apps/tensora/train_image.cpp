@@ -33,8 +33,8 @@ void train_image(const ImageOptions& options) {
                run.data().classes.size(), static_cast<long long>(run.data().validation->size()),
                static_cast<long long>(run.steps()));
   const train::TrainerOutcome outcome = run.train();
-  if (outcome.interrupted) stop_interrupted("image", options.run, outcome);
-  std::fprintf(stderr, "loss %s", train::figure_text(outcome.loss).c_str());
+  if (outcome.interrupted) stop_interrupted("tensora train image", options.run, outcome);
+  std::fprintf(stderr, "%s", loss_text(outcome).c_str());
   if (outcome.validation)
     std::fprintf(stderr, ", %s %% of the other images right",
                  train::figure_text(100 * *outcome.validation).c_str());

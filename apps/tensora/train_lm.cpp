@@ -36,7 +36,7 @@ void print_summary(const train::LanguageRun& run) {
 }
 
 void print_outcome(const train::TrainerOutcome& outcome, const std::string& out) {
-  std::fprintf(stderr, "loss %s", train::figure_text(outcome.loss).c_str());
+  std::fprintf(stderr, "%s", loss_text(outcome).c_str());
   if (outcome.validation)
     std::fprintf(stderr, ", of held-out text %s", train::figure_text(*outcome.validation).c_str());
   std::fprintf(stderr, "; the model is in %s/model; look at the curves with: tensora plot %s\n",
@@ -111,8 +111,10 @@ void train_on_ranks(LanguageConfig config, const LmOptions& options) {
   const Layout layout = parse_layout(options.parallel);
   train::TrainerOutcome outcome;
   bool first = true;
+  std::string command = "tensora train lm --parallel " + options.parallel;
   const int status = distributed::run([&](ProcessGroup& world) {
     first = world.rank() == 0;
+    if (world.size() > 1) command = concat("tensora launch -n ", world.size(), " -- ", command);
     check_layout(layout, world);
     const std::unique_ptr<train::Parallel> ranks = ranks_of(layout);
     if (config.device == "cuda") config.device += ":" + std::to_string(distributed::local_rank());
@@ -122,7 +124,7 @@ void train_on_ranks(LanguageConfig config, const LmOptions& options) {
     outcome = run.train();
   });
   if (status != 0) throw EndWith{status};
-  if (outcome.interrupted && first) stop_interrupted("lm", options.run, outcome);
+  if (outcome.interrupted && first) stop_interrupted(command, options.run, outcome);
   if (outcome.interrupted) throw EndWith{128 + outcome.signal};
   if (first) print_outcome(outcome, options.run.out);
 }
@@ -150,7 +152,7 @@ void train_lm(const LmOptions& options) {
   train::LanguageRun run(config, {.folder = options.run.out, .resume = options.run.resume});
   print_summary(run);
   const train::TrainerOutcome outcome = run.train();
-  if (outcome.interrupted) stop_interrupted("lm", options.run, outcome);
+  if (outcome.interrupted) stop_interrupted("tensora train lm", options.run, outcome);
   print_outcome(outcome, options.run.out);
 }
 

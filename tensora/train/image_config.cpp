@@ -1,6 +1,7 @@
 #include "tensora/train/image_config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tensora/core/device.h"
 #include "tensora/train/config_json.h"
@@ -24,7 +25,10 @@ void ImageConfig::check_valid() const {
   at_least("checkpoint_every", checkpoint_every, 0);
   at_least("keep_checkpoints", keep_checkpoints, 0);
   check(validation > 0 && validation < 1, "validation must be between 0 and 1, got ", validation);
-  check(lr > 0, "lr must be positive, got ", lr);
+  check(lr > 0 && std::isfinite(lr), "lr must be positive, got ", lr);
+  for (const auto& [name, value] :
+       {std::pair{"weight_decay", weight_decay}, {"clip_norm", clip_norm}})
+    check(value >= 0 && std::isfinite(value), name, " must not be negative, got ", value);
   const auto models = image_models();
   check(std::find(models.begin(), models.end(), model) != models.end(), "there is no model '",
         model, "'; there are mlp, lenet, resnet18, resnet34 and resnet50");

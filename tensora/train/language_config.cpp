@@ -1,6 +1,8 @@
 #include "tensora/train/language_config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
 
 #include "tensora/base/check.h"
 #include "tensora/core/device.h"
@@ -64,14 +66,34 @@ void default_to(T& value, const T& preset) {
   if (value == T{}) value = preset;
 }
 
+// Of a setting that may be 0.
+template <class T>
+void default_if_unset(T& value, T preset) {
+  if (value == T{-1}) value = preset;
+}
+
+constexpr int64_t kMostAtOnce = int64_t{1} << 24;  // what no memory holds is refused at once
+
+void check_rates(const LanguageConfig& c) {
+  check(c.lr > 0 && std::isfinite(c.lr), "lr must be positive, got ", c.lr);
+  check(c.beta2 >= 0 && c.beta2 < 1, "beta2 must be in [0, 1), got ", c.beta2);
+  for (const auto& [name, value] : {std::pair{"min_lr", c.min_lr},
+                                    {"weight_decay", c.weight_decay},
+                                    {"clip_norm", c.clip_norm},
+                                    {"temperature", c.temperature}})
+    check(value >= 0 && std::isfinite(value), name, " must not be negative, got ", value);
+}
+
 void check_range(const LanguageConfig& c) {
   const auto at_least = [](const char* name, int64_t value, int64_t least) {
     check(value >= least, name, " must be at least ", least, ", got ", value);
   };
   at_least("steps", c.steps, 1);
-  at_least("batch", c.batch, 1);
-  at_least("grad_accum", c.grad_accum, 1);
-  at_least("context", c.context, 2);
+  for (const auto& [name, value, least] : {std::tuple{"batch", c.batch, 1},
+                                           {"grad_accum", c.grad_accum, 1},
+                                           {"context", c.context, 2}})
+    check(value >= least && value <= kMostAtOnce, name, " must be from ", least, " to ",
+          kMostAtOnce, ", got ", value);
   at_least("layers", c.layers, 1);
   at_least("heads", c.heads, 1);
   at_least("kv_heads", c.kv_heads, 1);
@@ -90,10 +112,11 @@ void check_range(const LanguageConfig& c) {
         c.kv_heads);
   check(c.validation >= 0 && c.validation < 1, "validation must be in [0, 1), got ", c.validation);
   check(c.dropout >= 0 && c.dropout < 1, "dropout must be in [0, 1), got ", c.dropout);
-  check(c.lr > 0, "lr must be positive, got ", c.lr);
-  check(c.temperature >= 0, "temperature must not be negative, got ", c.temperature);
+  check_rates(c);
   check(c.model == "llama" || c.model == "gpt2", "model must be llama or gpt2, got '", c.model,
         "'");
+  check(c.dropout == 0 || c.model == "gpt2", "dropout must be 0 for a llama, which has none, got ",
+        c.dropout);
   check(c.amp == "none" || c.amp == "bf16" || c.amp == "f16",
         "amp must be none, bf16 or f16, got '", c.amp, "'");
   const Device device(c.device);  // throws if there can be no such device
@@ -129,12 +152,12 @@ LanguageConfig LanguageConfig::resolved() const {
                                                : (out.width * 8 / 3 + 31) / 32 * 32);
   default_to(out.steps, from.steps);
   default_to(out.batch, from.batch);
-  default_to(out.warmup, std::min(from.warmup, out.steps / 10));
+  default_if_unset(out.warmup, std::min(from.warmup, out.steps / 10));
   default_to(out.lr, from.lr);
-  default_to(out.min_lr, out.lr / 10);
-  default_to(out.validate_every, std::max<int64_t>(1, out.steps / 20));
-  default_to(out.sample_every, std::max<int64_t>(1, out.steps / 4));
-  default_to(out.checkpoint_every, std::max<int64_t>(1, out.steps / 10));
+  default_if_unset(out.min_lr, out.lr / 10);
+  default_if_unset(out.validate_every, std::max<int64_t>(1, out.steps / 20));
+  default_if_unset(out.sample_every, std::max<int64_t>(1, out.steps / 4));
+  default_if_unset(out.checkpoint_every, std::max<int64_t>(1, out.steps / 10));
   check_range(out);
   return out;
 }

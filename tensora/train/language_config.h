@@ -6,8 +6,9 @@
 
 namespace tensora::train {
 
-/// Everything that determines a run of language-model training. Sizes that are 0 are taken from the
-/// preset; `resolved()` fills them in. A run keeps its resolved configuration in config.json.
+/// Everything that determines a run of language-model training. Sizes that are 0, and settings that
+/// are -1 where 0 has a meaning, are taken from the preset; `resolved()` fills them in. A run keeps
+/// its resolved configuration in config.json.
 struct LanguageConfig {
   std::vector<std::string> text = {};
   std::string preset = "tiny";
@@ -18,17 +19,17 @@ struct LanguageConfig {
 
   std::string device = "cpu";
   std::string amp = "none";  // none, bf16 or f16
-  int64_t steps = 0, batch = 0, grad_accum = 1, warmup = 0;
-  double lr = 0, min_lr = 0;
+  int64_t steps = 0, batch = 0, grad_accum = 1, warmup = -1;
+  double lr = 0, min_lr = -1;
   double weight_decay = 0.1, beta2 = 0.95, clip_norm = 1;
   uint64_t seed = 1;
 
   double validation = 0.05;  // the part of the text, at its end, that is not trained on
-  int64_t validate_every = 0, validate_batches = 16;
-  int64_t sample_every = 0, sample_tokens = 200;
+  int64_t validate_every = -1, validate_batches = 16;
+  int64_t sample_every = -1, sample_tokens = 200;
   std::string prompt = "";  // what samples start with
   double temperature = 0.8;
-  int64_t checkpoint_every = 0;
+  int64_t checkpoint_every = -1;
   int64_t keep_checkpoints = 3;
   bool find_nan = false;
   std::string text_sha256 = "";  // of the joined text; a run fills it in
@@ -76,15 +77,15 @@ struct LanguageConfig {
     visit("seed", self.seed, "Random seed of weights, batches and dropout");
     visit("validation", self.validation, "Validation share: the end of the text is not trained on");
     visit("validate_every", self.validate_every,
-          "Steps between validations. Default: a twentieth of --steps");
+          "Steps between validations. 0: only at the end. Default: a twentieth of --steps");
     visit("validate_batches", self.validate_batches, "Number of batches per validation");
     visit("sample_every", self.sample_every,
-          "Steps between text samples. Default: a quarter of --steps");
+          "Steps between text samples. 0: only at the end. Default: a quarter of --steps");
     visit("sample_tokens", self.sample_tokens, "Length of a text sample, in tokens");
     visit("prompt", self.prompt, "Prompt of the text samples");
     visit("temperature", self.temperature, "Sampling temperature of the text samples. 0: greedy");
     visit("checkpoint_every", self.checkpoint_every,
-          "Steps between checkpoints. Default: a tenth of --steps");
+          "Steps between checkpoints. 0: only at the end. Default: a tenth of --steps");
     visit("keep_checkpoints", self.keep_checkpoints,
           "Number of checkpoints to keep besides the best. 0: all");
     visit("find_nan", self.find_nan,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -70,7 +71,7 @@ struct TrainerOutcome {
   int64_t step = 0;  // the last one
   bool interrupted = false;
   int signal = 0;                    // that interrupted it: SIGINT, SIGTERM or SIGHUP
-  double loss = 0;                   // of the last step
+  double loss = NAN;                 // of the last step; NaN where none was left to do
   std::optional<double> validation;  // the last first figure of `validate`
 };
 

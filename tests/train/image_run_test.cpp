@@ -97,6 +97,7 @@ TEST(ImageRun, BadDataIsNamed) {
   EXPECT_NE(error({.data = folder.path()}), "");
   EXPECT_TRUE(contains(error({.data = folder.path(), .model = "vgg"}), "there is no model 'vgg'"));
   EXPECT_TRUE(contains(error({.data = folder.path(), .epochs = 0}), "epochs must be at least 1"));
+  EXPECT_TRUE(contains(error({.data = folder.path(), .clip_norm = -1}), "clip_norm must not be"));
   write_digits(folder.path(), "train", 3);
   EXPECT_NE(error({.data = folder.path()}), "");  // no test set
 }

@@ -40,6 +40,21 @@ TEST(LanguageConfig, PresetsFillInWhatIsNotGiven) {
   EXPECT_EQ(LanguageConfig::from_json(gpt2.to_json()).to_json(), gpt2.to_json());
 }
 
+// A 0 was once taken for "not given", and a tenth of lr was what --min-lr 0 ended at.
+TEST(LanguageConfig, ZerosAreKept) {
+  const LanguageConfig given{
+      .warmup = 0, .min_lr = 0, .validate_every = 0, .sample_every = 0, .checkpoint_every = 0};
+  const LanguageConfig zeros = given.resolved();
+  EXPECT_EQ(zeros.min_lr, 0);
+  for (const int64_t setting :
+       {zeros.warmup, zeros.validate_every, zeros.sample_every, zeros.checkpoint_every})
+    EXPECT_EQ(setting, 0);
+  const LanguageConfig tiny = LanguageConfig{}.resolved();
+  EXPECT_EQ(tiny.min_lr, tiny.lr / 10);
+  EXPECT_EQ(tiny.warmup, 50);
+  EXPECT_EQ(tiny.checkpoint_every, tiny.steps / 10);
+}
+
 TEST(LanguageConfig, MistakesAreNamed) {
   const auto error = [](const LanguageConfig& config) {
     return error_of([&] { config.resolved(); });
@@ -51,6 +66,13 @@ TEST(LanguageConfig, MistakesAreNamed) {
   EXPECT_TRUE(contains(error({.amp = "f16"}), "needs a GPU"));
   EXPECT_TRUE(contains(error({.validation = 1}), "validation must be in [0, 1), got 1"));
   EXPECT_TRUE(contains(error({.steps = -3}), "steps must be at least 1, got -3"));
+  EXPECT_TRUE(contains(error({.dropout = 0.1}), "dropout must be 0 for a llama"));
+  EXPECT_EQ(error({.model = "gpt2", .dropout = 0.1}), "");
+  EXPECT_TRUE(contains(error({.lr = INFINITY}), "lr must be positive, got inf"));
+  EXPECT_TRUE(contains(error({.min_lr = -0.5}), "min_lr must not be negative, got -0.5"));
+  EXPECT_TRUE(contains(error({.weight_decay = NAN}), "weight_decay must not be negative"));
+  EXPECT_TRUE(contains(error({.beta2 = 1}), "beta2 must be in [0, 1), got 1"));
+  EXPECT_TRUE(contains(error({.clip_norm = -1}), "clip_norm must not be negative, got -1"));
   EXPECT_TRUE(contains(error_of([] { LanguageConfig::from_json("{\"stepz\": 3}"); }),
                        "there is no setting 'stepz'"));
   EXPECT_TRUE(contains(error_of([] { LanguageConfig::from_json("{\"steps\": \"x\"}"); }),

@@ -103,6 +103,21 @@ TEST_F(ParallelTraining, StagesGiveTheSameModelAndResume) {
   EXPECT_NE(alone.wait(), 0);
 }
 
+TEST_F(ParallelTraining, AStoppedJobTellsHowToGoOn) {
+  std::vector<std::string> words = {"train", "lm",    "--parallel",
+                                    "dp",    "--out", folder_.path("run")};
+  for (const std::string& word : settings()) words.push_back(word);
+  *(std::find(words.begin(), words.end(), "--steps") + 1) = "1000000";
+  const Program program(folder_, words);
+  while (!program.ended() && !std::filesystem::exists(folder_.path("run/metrics.jsonl")))
+    usleep(20000);
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(), 130) << program.error();
+  // Without --parallel the checkpoints would be refused.
+  EXPECT_TRUE(contains(program.error(), "continue with: tensora train lm --parallel dp --out "))
+      << program.error();
+}
+
 TEST_F(ParallelTraining, TensorParallelRanksTrainOneModel) {
   std::vector<std::string> clipped = settings();
   *(std::find(clipped.begin(), clipped.end(), "--clip-norm") + 1) = "0.5";
