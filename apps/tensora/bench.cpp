@@ -8,6 +8,7 @@
 #include "bench_worker.h"
 #include "figures.h"
 #include "files.h"
+#include "number_checks.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/backend.h"
 #include "tensora/dispatch/build_info.h"
@@ -35,7 +36,7 @@ std::vector<llm::BenchTest> tests_of(const BenchSettings& settings) {
       const auto add = [&](int64_t prompt, int64_t generate) {
         if (prompt + generate == 0) return;
         tests.push_back({prompt, generate, depth, sequences});
-        tests.back().check_valid();
+        as_usage([&] { tests.back().check_valid(); });
       };
       if (settings.batched) {
         for (const int64_t prompt : prompts)
@@ -198,6 +199,8 @@ void bench(const BenchSettings& settings) {
     return;
   }
   if (settings.is_worker) return serve_bench_worker();
+  for (const std::string& path : {settings.file, settings.plot, settings.html})
+    check_writable(path);
   if (compares_frameworks(settings)) {
     if (settings.model.shard > 1)
       throw UsageError("--shard: a comparison of frameworks runs them on one rank each");
@@ -269,7 +272,7 @@ void add_comparison(CLI::App& app, BenchSettings& settings) {
       ->group(group);
   app.add_option("--timeout", settings.seconds,
                  "Seconds that one step of a framework (load, one repetition) may take")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str()
       ->group(group);
   app.add_flag("--worker", settings.is_worker)->group("");  // one framework's process
@@ -282,11 +285,14 @@ void add_bench(CLI::App& app) {
   auto settings = std::make_shared<BenchSettings>();
   command->add_option("models,-m,--model", settings->models, "GGUF files, folders or names")
       ->type_name("MODEL");
-  command
-      ->add_option("--synthetic", settings->synthetic,
-                   "A registered shape with random weights: llama3-1b, llama3-8b, ...; repeatable")
-      ->allow_extra_args(false);
+  auto* synthetic =
+      command
+          ->add_option("--synthetic", settings->synthetic,
+                       "A registered shape with random weights: llama3-1b, llama3-8b, ...; "
+                       "repeatable")
+          ->allow_extra_args(false);
   command->add_option("--type", settings->types, "Data types of synthetic weights")
+      ->needs(synthetic)
       ->type_name("LIST")
       ->capture_default_str();
   add_tests(*command, *settings);

@@ -109,6 +109,8 @@ void compare_frameworks(const BenchSettings& settings) {
   if (!json && settings.output != "md")
     throw UsageError("-o: expected md or json for a comparison of frameworks, got " +
                      settings.output);
+  if (!settings.plot.empty())
+    throw UsageError("--plot: a comparison of frameworks draws its plots into --html FILE");
   std::optional<Json> baseline;  // read before hours are spent
   if (!settings.baseline.empty())
     baseline = parse_suite(settings.baseline, read_file(settings.baseline));

@@ -9,6 +9,7 @@
 #include "bench_record.h"
 #include "bench_serve.h"
 #include "files.h"
+#include "number_checks.h"
 #include "tensora/dispatch/build_info.h"
 
 namespace tensora::cli {
@@ -242,6 +243,7 @@ class ServeBench {
 };
 
 void bench_serve(const ServeBenchSettings& settings) {
+  for (const std::string& path : {settings.file, settings.svg}) check_writable(path);
   const std::string before = settings.compared.empty() ? "" : read_file(settings.compared);
   const Json records = ServeBench(settings).run();
   const std::string json = records.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -276,15 +278,15 @@ void add_load(CLI::App& command, ServeBenchSettings& settings) {
   command
       .add_option("--burstiness", plan.burstiness,
                   "Shape of the gamma-distributed gaps: 1 is Poisson, lower is burstier")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   command.add_option("--ramp-up-strategy", settings.ramp, "Let the request rate grow")
       ->check(CLI::IsMember({"linear", "exponential"}));
   command.add_option("--ramp-up-start-rps", settings.ramp_start, "Requests per second at first")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   command.add_option("--ramp-up-end-rps", settings.ramp_end, "Requests per second at the end")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   count("-n,--num-prompts", settings.requests, 0,
         "Requests of a test. Default 0: twice the concurrency, at least 64");
@@ -309,7 +311,7 @@ void add_load(CLI::App& command, ServeBenchSettings& settings) {
   share("--slow", plan.slow, "Share of clients that read 100 bytes per second");
   share("--rubbish", plan.rubbish, "Share of requests that are invalid");
   command.add_option("--timeout", plan.timeout, "Seconds to wait for an answer")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
 }
 

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -36,6 +37,8 @@ constexpr const char* kHelp =
     "  /save! FILE      the same, replacing a file without asking\n"
     "A line that ends with \\ goes on with the next one. Ctrl-C stops the answer.\n"
     "Arrow keys edit the line and bring earlier ones back.\n";
+
+constexpr double kMostWhole = 9007199254740992;  // 2^53: a double holds all whole numbers up to it
 
 class Chat {
  public:
@@ -204,9 +207,10 @@ class Chat {
       size_t end = 0;
       const double value = std::stod(text.substr(blank + 1), &end);
       check(end == text.size() - blank - 1, "/set: '", text.substr(blank + 1), "' is no number");
+      const bool is_whole = value == std::floor(value) && std::fabs(value) <= kMostWhole;
       if (name == "temp")
         changed.temperature = value;
-      else if (name == "top-k")
+      else if (name == "top-k" && is_whole)
         changed.top_k = static_cast<int64_t>(value);
       else if (name == "top-p")
         changed.top_p = value;
@@ -214,9 +218,9 @@ class Chat {
         changed.min_p = value;
       else if (name == "repeat-penalty")
         changed.repeat_penalty = value;
-      else if (name == "seed" && value >= -1)
+      else if (name == "seed" && is_whole && value >= -1)
         changed.seed = value < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(value));
-      else if (name == "tokens" && value >= -1)
+      else if (name == "tokens" && is_whole && value >= -1)
         tokens = static_cast<int64_t>(value);
       else
         fail("/set: there is no setting '", name, "' with this value; /help lists them");

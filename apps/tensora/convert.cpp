@@ -11,6 +11,7 @@
 #include "tensora/llm/gguf/gguf_export.h"
 #include "tensora/llm/hugging_face/folder_export.h"
 #include "tensora/llm/registry.h"
+#include "tensora/llm/weight_type.h"
 
 namespace tensora::cli {
 namespace {
@@ -23,6 +24,7 @@ struct ConvertOptions {
 };
 
 void convert(const ConvertOptions& options) {
+  as_usage([&] { llm::WeightType{options.type}; });
   const ModelFile file = ModelFile::open(llm::resolve_model(options.model));
   const bool to_gguf = options.out.ends_with(".gguf");
   if (!to_gguf && !options.pre.empty())

@@ -70,7 +70,8 @@ void add_embed(CLI::App& app) {
       ->required()
       ->type_name("MODEL");
   command->add_option("texts", settings->texts, "The texts")->type_name("TEXT");
-  command->add_option("-f,--file", settings->file, "A text per line; -: standard input");
+  command->add_option("-f,--file", settings->file,
+                      "A text per line, blank lines left out; -: standard input");
   command
       ->add_option(
           "--pooling", settings->pooling,

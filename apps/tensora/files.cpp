@@ -1,15 +1,19 @@
 #include "files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <system_error>
 
 #include "commands.h"
 #include "tensora/base/check.h"
+#include "tensora/io/atomic_file.h"
 
 namespace tensora::cli {
 namespace {
@@ -34,17 +38,25 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::string_view text) {
-  const bool to_stdout = path == "-";
-  const std::string fresh = path + ".new";
-  FILE* file = to_stdout ? stdout : std::fopen(fresh.c_str(), "wb");
-  check(file != nullptr, path, ": cannot be opened for writing: ", std::strerror(errno));
-  bool done = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  done = (to_stdout ? std::fflush(file) : std::fclose(file)) == 0 && done;
-  if (done && !to_stdout) done = std::rename(fresh.c_str(), path.c_str()) == 0;
-  const int reason = errno;
-  if (!done && !to_stdout) std::remove(fresh.c_str());
-  if (!done && to_stdout && reason == EPIPE) return;  // a reader like `head` has seen enough
-  check(done, path, ": cannot be written: ", std::strerror(reason));
+  if (path != "-") {
+    io::AtomicFile file(path);
+    file.write(text);
+    return file.commit();
+  }
+  const bool done =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (!done && errno == EPIPE) return;  // a reader like `head` has seen enough
+  check(done, path, ": cannot be written: ", std::strerror(errno));
+}
+
+void check_writable(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty() || path == "-") return;
+  std::error_code ignored;
+  check(!fs::is_directory(path, ignored), path, ": cannot be written: it is a folder");
+  const std::string folder = fs::path(path).parent_path();
+  check(access(folder.empty() ? "." : folder.c_str(), W_OK) == 0, path,
+        ": cannot be written: ", std::strerror(errno));
 }
 
 std::vector<std::string> split_list(const std::string& text) {

@@ -5,6 +5,7 @@
 #include "figures.h"
 #include "framework_probe.h"
 #include "interrupt.h"
+#include "number_checks.h"
 
 namespace tensora::cli {
 namespace {
@@ -79,7 +80,7 @@ void add_frameworks(CLI::App& app) {
   command->add_option("--device", settings->device, "Try only this device: cpu, cuda, cuda:1");
   command->add_flag("--json", settings->json, "Print a JSON list");
   command->add_option("--timeout", settings->seconds, "Seconds that a self-test may take")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   // For the process that runs one self-test.
   command->add_flag("--in-process", settings->in_process)->group("");
@@ -88,7 +89,8 @@ void add_frameworks(CLI::App& app) {
       "Each framework runs a tiny model in a process of its own and must give the known answer.\n"
       "Libraries libtensora_framework_NAME.so are looked for in the folders of "
       "TENSORA_FRAMEWORK_PATH\n"
-      "and beside libtensora.so, never in the working directory. With names, the exit code is 1 "
+      "and beside libtensora_llm.so, never in the working directory. With names, the exit code is "
+      "1 "
       "if one\n"
       "of them cannot be used. docs/add-a-framework.md tells how to add one.");
   command->callback([settings] { list_frameworks(*settings); });

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "number_checks.h"
 
 namespace tensora::cli {
 
@@ -11,7 +12,9 @@ void add_launch(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
       "launch",
       "Start a program once for each rank of a distributed job: launch -n 4 -- PROGRAM ...");
-  command->add_option("-n,--ranks", options->ranks, "Number of processes")->required();
+  command->add_option("-n,--ranks", options->ranks, "Number of processes")
+      ->check(CLI::Range(1, 65536))
+      ->required();
   command
       ->add_option("--backend", options->backend,
                    "Communication backend: local (shared memory of this host), mpi (through "
@@ -22,14 +25,18 @@ void add_launch(CLI::App& app) {
   command
       ->add_option("--restarts", options->restarts,
                    "Number of times that a failed job is restarted")
+      ->check(non_negative)
       ->capture_default_str();
-  command->add_option("--threads", options->threads,
-                      "CPU threads of each rank (default: the cores divided by the ranks)");
+  command
+      ->add_option("--threads", options->threads,
+                   "CPU threads of each rank (default: the cores divided by the ranks)")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("!--no-prefix", options->prefix, "Print output without the number of its rank");
   command
       ->add_option("--patience", options->patience,
                    "Seconds that ranks get to end after one has failed, before SIGTERM and again "
                    "before SIGKILL")
+      ->check(non_negative)
       ->capture_default_str();
   command->add_option("program", options->command, "The program and its arguments, after --")
       ->required();

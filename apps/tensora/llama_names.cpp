@@ -91,6 +91,36 @@ constexpr std::array kNames = {
     LlamaName{"--samplers", "", "the order of samplers is fixed; switch each off by its option"},
 };
 
+// Of llama-server; looked up first where the command is serve.
+constexpr std::array kServerNames = {
+    LlamaName{"-np", "--parallel", ""},
+    LlamaName{"--api-key-file", "--api-keys", ""},
+    LlamaName{"--ssl-key-file", "--tls-key", ""},
+    LlamaName{"--ssl-cert-file", "--tls-cert", ""},
+    LlamaName{"--api-key", "", "other users can read the command line; use --api-keys FILE"},
+    LlamaName{"-a", "", "use --alias NAME=MODEL"},
+    LlamaName{"-cb", "", "batching is always continuous; leave it out"},
+    LlamaName{"--cont-batching", "", "batching is always continuous; leave it out"},
+    LlamaName{"--embedding", "", "/v1/embeddings is always there; leave it out"},
+    LlamaName{"--embeddings", "", "/v1/embeddings is always there; leave it out"},
+    LlamaName{"--rerank", "", "use --pooling rank, if the model's file does not say so"},
+    LlamaName{"--reranking", "", "use --pooling rank, if the model's file does not say so"},
+    LlamaName{"--metrics", "", "/metrics is always there; leave it out"},
+    LlamaName{"--props", "", "/props is always there; leave it out"},
+    LlamaName{"--slots", "", "/slots is always there; leave it out"},
+    LlamaName{"--no-webui", "", "the chat page cannot be switched off; leave it out"},
+};
+
+// Null where llama.cpp has no option of this name.
+const LlamaName* llama_name(const std::string& name, bool serves) {
+  const auto find = [&](const auto& names) {
+    const auto* found = std::ranges::find(names, name, &LlamaName::name);
+    return found == names.end() ? nullptr : found;
+  };
+  const LlamaName* const ours = serves ? find(kServerNames) : nullptr;
+  return ours ? ours : find(kNames);
+}
+
 // The command's option of exactly this name; null where there is none.
 const CLI::Option* option_named(const CLI::App& command, const std::string& name) {
   return command.get_option_no_throw(name);
@@ -99,7 +129,7 @@ const CLI::Option* option_named(const CLI::App& command, const std::string& name
 }  // namespace
 
 std::string translate_llama_names(const CLI::App& app, std::vector<std::string>& words) {
-  constexpr std::array kCommands = {"run", "chat", "bench", "perplexity", "embed"};
+  constexpr std::array kCommands = {"run", "chat", "serve", "bench", "perplexity", "embed"};
   if (words.empty() || std::ranges::find(kCommands, words[0]) == kCommands.end()) return {};
   const CLI::App& command = *app.get_subcommand(words[0]);
   bool is_value = false;  // of the option before
@@ -109,8 +139,8 @@ std::string translate_llama_names(const CLI::App& app, std::vector<std::string>&
     if (std::exchange(is_value, false) || !word.starts_with('-')) continue;
     const size_t equals = std::min(word.find('='), word.size());
     const std::string name = word.substr(0, equals);
-    const auto* found = std::ranges::find(kNames, name, &LlamaName::name);
-    if (found != kNames.end() && !option_named(command, name)) {
+    const LlamaName* const found = llama_name(name, words[0] == "serve");
+    if (found && !option_named(command, name)) {
       const std::string ours(found->ours);
       if (ours.empty())
         return "llama.cpp's option " + name +

@@ -1,11 +1,14 @@
 // The command line of Tensora.
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <system_error>
 
 #include "commands.h"
 #include "llama_names.h"
@@ -60,11 +63,36 @@ std::string tell_unexpected(const CLI::App& command) {
   if (words.empty()) return {};
   const bool is_option = words.front().size() > 1 && words.front()[0] == '-';
   const bool is_command = !is_option && !names_of(command, /*options=*/false).empty();
+  if (words.front() == "--") return {};  // what stands behind it is missing
   if (!is_option && !is_command) return "'" + words.front() + "' was not expected";
   const std::string word = words.front().substr(0, words.front().find('='));
   const std::string meant = tensora::cli::nearest(word, names_of(command, is_option));
   return std::string("there is no ") + (is_option ? "option" : "command") + " '" + word + "'" +
          (meant.empty() ? "" : "; did you mean '" + meant + "'?");
+}
+
+// CLI11 takes an empty text for 0 (--temp "$UNSET"), the negative of a number for 2^64 less it, and
+// what no number can hold for the largest one.
+std::string mistake_in_number(const std::string& text, bool is_unsigned) {
+  if (text.empty()) return "expected a number, got an empty text";
+  if (is_unsigned && text[0] == '-') return "expected no negative number, got " + text;
+  uint64_t value = 0;
+  const char* const digits = text.data() + (text[0] == '-' || text[0] == '+' ? 1 : 0);
+  const bool is_too_large = std::from_chars(digits, text.data() + text.size(), value).ec ==
+                            std::errc::result_out_of_range;
+  return is_too_large ? text + " is too large" : std::string();
+}
+
+void check_numbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    const bool is_unsigned = type.starts_with("UINT"), is_float = type.starts_with("FLOAT");
+    if (!is_unsigned && !is_float && !type.starts_with("INT")) continue;
+    option->check([=](const std::string& text) {
+      return is_float && !text.empty() ? std::string() : mistake_in_number(text, is_unsigned);
+    });
+  }
+  for (CLI::App* below : app.get_subcommands([](CLI::App*) { return true; })) check_numbers(*below);
 }
 
 // A full disk is told; a reader that went away (`tensora inspect model.gguf | head`) knows.
@@ -113,14 +141,24 @@ int run(CLI::App& app, int count, char** arguments) {
     return 1;
   } catch (const tensora::cli::UsageError& error) {
     return complain(full_name(innermost(app)), error.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return complain(full_name(innermost(app)), "the memory of this machine is exhausted", 1);
   } catch (const std::exception& error) {
     return complain(full_name(innermost(app)), error.what(), 1);
   }
 }
 
+// A file that is opened where standard error was closed (2>&-) would receive what is printed there.
+void fill_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(descriptor, F_GETFD) < 0)  // open() takes the lowest free number: this one
+      (void)open(descriptor == STDOUT_FILENO ? "/dev/full" : "/dev/null", O_RDWR);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
+  fill_standard_descriptors();
   // A reader that went away (`tensora info | head`) is an error of write, not a signal.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // and so is a limit on the size of files
@@ -160,5 +198,6 @@ int main(int count, char** arguments) {
       "  tensora train lm --text stories.txt --out run\n"
       "  tensora plot run                              look at the curves\n"
       "'tensora COMMAND --help' explains a command.");
+  check_numbers(app);
   return check_output(run(app, count, arguments));
 }

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "files.h"
 #include "framework_probe.h"
+#include "number_checks.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/distributed/sharded_model.h"
 #include "tensora/llm/backends/backend_manager.h"
@@ -52,7 +53,7 @@ void add_framework_options(CLI::App& app, ModelOptions& options) {
                  "Seconds that the self-test of an installed framework may take in a process of "
                  "its own, and that it may take to load a tokenizer. 0: test in this process, "
                  "without limits")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
 }
 
@@ -245,12 +246,15 @@ llm::Pooling chosen_pooling(const std::string& name, const std::string& model) {
 }
 
 DType dtype_named(const std::string& name) {
-  static const std::map<std::string, DType> short_names = {
-      {"f32", kFloat32}, {"f16", kFloat16}, {"bf16", kBFloat16}, {"fp8", kFloat8E4M3}};
-  if (const auto found = short_names.find(name); found != short_names.end()) return found->second;
-  for (const DTypeInfo& info : dtype_info_table)
-    if (info.name == name) return info.dtype;
-  throw UsageError("there is no type '" + name + "'; expected f32, f16, bf16, q8_0 or fp8");
+  static const std::map<std::string, DType> caches = {{"f32", kFloat32},
+                                                      {"f16", kFloat16},
+                                                      {"bf16", kBFloat16},
+                                                      {"fp8", kFloat8E4M3},
+                                                      {"q8_0", kQ8_0}};
+  for (const auto& [short_name, dtype] : caches)
+    if (name == short_name || name == tensora::name(dtype)) return dtype;
+  throw UsageError("there is no KV-cache type '" + name +
+                   "'; expected f32, f16, bf16, q8_0 or fp8");
 }
 
 }  // namespace tensora::cli

@@ -19,9 +19,9 @@ struct PerplexitySettings {
 };
 
 void run_perplexity(const PerplexitySettings& settings) {
+  const std::string text = read_file(settings.file);
   const LoadedModel loaded = load_model(settings.model);
   const llm::TokenizerPtr tokenizer = loaded.backend->tokenizer();
-  const std::string text = read_file(settings.file);
   const std::vector<int32_t> tokens = tokenizer->encode(text);
   int64_t context = settings.context;
   const int64_t positions = loaded.info.positions;

@@ -9,6 +9,7 @@
 #include "tensora/base/check.h"
 #include "tensora/llm/memory_plan.h"
 #include "tensora/llm/registry.h"
+#include "tensora/llm/weight_type.h"
 
 namespace tensora::cli {
 namespace {
@@ -69,10 +70,13 @@ void print_text(const std::string& path, const PlanOptions& options, const Memor
 }
 
 void plan(PlanOptions& options) {
-  options.settings.device = Device(options.device);
+  options.settings.device = as_usage([&] { return Device(options.device); });
   options.settings.cache_dtype = dtype_named(options.cache_type);
-  if (!options.memory.empty())
+  as_usage([&] { llm::WeightType{options.settings.quantize}; });
+  if (!options.memory.empty()) {
     options.settings.memory = static_cast<uint64_t>(parse_size(options.memory));
+    if (options.settings.memory == 0) throw UsageError("--memory: expected a size above 0");
+  }
   const llm::ModelFile file = llm::ModelFile::open(llm::resolve_model(options.model));
   const MemoryPlan result = plan_memory(file, options.settings);
   if (options.json)

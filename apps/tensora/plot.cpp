@@ -28,7 +28,7 @@ void plot(const PlotOptions& options) {
   std::vector<train::RunHistory> runs;
   for (const std::string& path : options.runs) {
     runs.push_back(train::read_run(path));
-    check(!runs.back().curves.empty(), path, ": nothing has been taken down yet");
+    check(!runs.back().curves.empty(), path, ": the log has no figures yet");
   }
   std::string title = options.title;
   for (const train::RunHistory& run : runs)

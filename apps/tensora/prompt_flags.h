@@ -16,6 +16,7 @@ struct PromptFlags {
   bool shows_prompt = false;
 
   void add_to(CLI::App& app);
+  bool changes_template() const { return !template_file.empty() || !template_vars.empty(); }
   /// The chat template's source; empty: the model's own.
   std::string template_source() const;
   /// Throws a UsageError for a mistake in the options: before a model is loaded for nothing.

@@ -89,6 +89,9 @@ void pull(const PullOptions& options) {
     address = entry.address(options.server);
     if (sha256.empty()) sha256 = entry.details.sha256;
   }
+  if (fs::exists(path) && !fs::is_regular_file(path))
+    throw UsageError(concat("--out: expected the name of a file, got '", path,
+                            fs::is_directory(path) ? "', a folder" : "', which is no file"));
   if (fs::exists(path) && !options.again) {
     const std::string wrong = mistake(path, sha256);
     if (wrong.empty()) {

@@ -35,8 +35,8 @@ std::string default_name(const ModelFile& file, const std::string& type) {
 void quantize(const QuantizeOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   const auto began = std::chrono::steady_clock::now();
+  const llm::WeightType type = as_usage([&] { return llm::WeightType(options.type); });
   const ModelFile file = ModelFile::open(llm::resolve_model(options.model));
-  const llm::WeightType type(options.type);
   const std::string out = options.out.empty() ? default_name(file, type.name()) : options.out;
   if (!options.dry_run) check_output(file.path(), out, options.overwrite);
   llm::GgufExportOptions settings{.type = options.type};

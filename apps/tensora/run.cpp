@@ -34,9 +34,9 @@ std::string prompt_of(const RunSettings& settings) {
   return settings.prompt_option->count() == 0 && is_piped ? read_file("-") : settings.prompt;
 }
 
-llm::Request request_of(const RunSettings& settings, llm::FrameworkBackend& backend) {
+llm::Request request_of(const RunSettings& settings, const std::string& text,
+                        llm::FrameworkBackend& backend) {
   llm::Request request;
-  const std::string text = prompt_of(settings);
   if (settings.chat || !settings.system.empty()) {
     if (!settings.system.empty())
       request.messages.push_back({.role = "system", .content = settings.system});
@@ -85,16 +85,30 @@ void write_all(std::string_view text) {
     fail("standard output cannot be written to");
 }
 
+// Options that would be read and then not used.
+void check_words(const RunSettings& settings) {
+  const bool chats = settings.chat || !settings.system.empty();
+  if (!chats && settings.flags.changes_template())
+    throw UsageError(
+        "--template and --template-var are for messages: add --chat, or leave them out to continue "
+        "the text as it stands");
+  if (settings.echo && (chats || settings.json))
+    throw UsageError(concat("--echo does not go with ", chats ? "--chat" : "--json",
+                            ": use --show-prompt to see the prompt"));
+}
+
 void run(RunSettings settings, const SamplingFlags& flags) {
   const llm::SamplingOptions sampling = flags.options();
   settings.flags.validate();
+  check_words(settings);
   settings.model.chat_template = settings.flags.template_source();
+  const std::string text = prompt_of(settings);  // before a model is loaded for nothing
   const LoadedModel loaded = load_model(settings.model);
   llm::FrameworkBackend& backend = *loaded.backend;
-  llm::Request request = request_of(settings, backend);
+  llm::Request request = request_of(settings, text, backend);
   request.sampling = sampling;
   settings.flags.show(backend, request);
-  if (settings.echo && !settings.json && request.messages.empty()) write_all(request.prompt);
+  if (settings.echo) write_all(request.prompt);
   const auto* chat = request.messages.empty() ? nullptr : backend.chat_template();
   if (chat && !chat->notice().empty() && !settings.model.quiet)
     std::fprintf(stderr, "note: %s\n", chat->notice().c_str());
@@ -134,8 +148,10 @@ void add_prompt_options(CLI::App& app, RunSettings& settings) {
   app.add_flag("--special", settings.special, "Read and show control tokens by their names");
   app.add_flag("--echo", settings.echo, "Print the prompt before the generated text");
   settings.flags.add_to(app);
-  app.add_option("--lora", settings.adapter, "A LoRA adapter: a PEFT folder or a GGUF file");
+  auto* lora =
+      app.add_option("--lora", settings.adapter, "A LoRA adapter: a PEFT folder or a GGUF file");
   app.add_option("--lora-scale", settings.adapter_scale, "Scale of the LoRA adapter")
+      ->needs(lora)
       ->capture_default_str();
   app.add_flag("--json", settings.json, "Print one JSON object: text, usage, timings");
   app.add_flag("-v,--verbose", settings.verbose, "Tell speed and memory afterwards");

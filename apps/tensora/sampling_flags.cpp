@@ -81,11 +81,17 @@ SamplingFlags::SamplingFlags(CLI::App& app) : given_(std::make_shared<Given>()) 
       ->type_name("TOKEN=NUMBER")
       ->allow_extra_args(false)
       ->group(group);
-  app.add_option("--grammar", o.grammar, "The answer must fit this GBNF grammar")->group(group);
-  app.add_option("--grammar-file", given_->grammar_file, "The same from a file")->group(group);
-  app.add_option("--json-schema", o.json_schema, "The answer must fit this JSON schema")
+  auto* grammar =
+      app.add_option("--grammar", o.grammar, "The answer must fit this GBNF grammar")->group(group);
+  app.add_option("--grammar-file", given_->grammar_file, "The same from a file")
+      ->excludes(grammar)
       ->group(group);
-  app.add_option("--json-schema-file", given_->schema_file, "The same from a file")->group(group);
+  auto* schema =
+      app.add_option("--json-schema", o.json_schema, "The answer must fit this JSON schema")
+          ->group(group);
+  app.add_option("--json-schema-file", given_->schema_file, "The same from a file")
+      ->excludes(schema)
+      ->group(group);
 }
 
 bool SamplingFlags::asks_for_random_seed() const { return given_->seed == "-1"; }

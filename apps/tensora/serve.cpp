@@ -12,6 +12,7 @@
 
 #include "files.h"
 #include "model_options.h"
+#include "number_checks.h"
 #include "sampling_flags.h"
 #include "synthetic_tokenizer.h"
 #include "tensora/base/settings.h"
@@ -246,12 +247,13 @@ void add_network_options(CLI::App& app, ServeSettings& settings) {
                  "Origin whose pages may use the server, such as https://chat.example.com; "
                  "repeatable, *: all")
       ->allow_extra_args(false);
-  app.add_option("--log-file", server.log,
-                 "Access log, JSON lines without prompts; -: standard "
-                 "error")
-      ->capture_default_str();
+  auto* log = app.add_option("--log-file", server.log,
+                             "Access log, JSON lines without prompts; -: standard "
+                             "error")
+                  ->capture_default_str();
   app.add_flag_callback(
-      "--no-log", [&server] { server.log.clear(); }, "Write no access log");
+         "--no-log", [&server] { server.log.clear(); }, "Write no access log")
+      ->excludes(log);
 }
 
 void add_limit_options(CLI::App& app, ServeSettings& settings) {
@@ -268,12 +270,16 @@ void add_limit_options(CLI::App& app, ServeSettings& settings) {
                  "The same for each API key")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
       ->capture_default_str();
-  app.add_option("--max-active", server.gate.max_active, "Requests at once")->capture_default_str();
+  app.add_option("--max-active", server.gate.max_active, "Requests at once")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   app.add_option("--max-active-per-key", server.gate.max_active_per_key,
                  "Requests at once with one API key")
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--max-connections", server.http.max_connections,
                  "Connections at once; more are refused with 503")
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--max-body", settings.body_mebibytes, "Size of a request's body, in MiB")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}))
@@ -288,11 +294,11 @@ void add_limit_options(CLI::App& app, ServeSettings& settings) {
       ->capture_default_str();
   app.add_option("--deadline", settings.service.deadline,
                  "Seconds that an answer may take, waiting included. 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   app.add_option("--drain-timeout", settings.drain_seconds,
                  "Seconds that open answers have after SIGTERM or Ctrl-C")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   app.add_option("--resumable-streams", server.streams.max_streams,
                  "Answers with the header x-conversation-id that are kept for clients that lost "
@@ -302,7 +308,7 @@ void add_limit_options(CLI::App& app, ServeSettings& settings) {
   app.add_option("--resume-timeout", server.streams.retention,
                  "Seconds for which such an answer goes on without a client, and is kept after its "
                  "end")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   app.add_option("--io-threads", server.http.threads, "Threads for connections")
       ->check(CLI::Range(1, 64))
@@ -325,19 +331,23 @@ void add_serve(CLI::App& app) {
   command->add_option("--alias", settings->aliases, "Another name for a model; repeatable")
       ->allow_extra_args(false)
       ->type_name("NAME=MODEL");
-  command
-      ->add_option("--lora", settings->adapters,
-                   "LoRA adapter of the first model, served as a model of its own; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("NAME=FILE");
+  auto* lora =
+      command
+          ->add_option("--lora", settings->adapters,
+                       "LoRA adapter of the first model, served as a model of its own; repeatable")
+          ->allow_extra_args(false)
+          ->type_name("NAME=FILE");
   command->add_option("--lora-scale", settings->adapter_scale, "Scale of the LoRA adapters")
+      ->needs(lora)
       ->capture_default_str();
-  command
-      ->add_option("--synthetic", settings->synthetic,
-                   "A registered shape with random weights, to measure with; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("SHAPE");
+  auto* synthetic =
+      command
+          ->add_option("--synthetic", settings->synthetic,
+                       "A registered shape with random weights, to measure with; repeatable")
+          ->allow_extra_args(false)
+          ->type_name("SHAPE");
   command->add_option("--type", settings->type, "Data type of synthetic weights")
+      ->needs(synthetic)
       ->capture_default_str();
   command
       ->add_option("--template", settings->template_file,

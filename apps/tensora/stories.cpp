@@ -48,20 +48,19 @@ void add_stories(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "stories", "Write a corpus of children's stories, made by a grammar, to train on");
   auto options = std::make_shared<StoriesOptions>();
-  command->add_option("--size", options->size, "Size of the text: 500k, 4M, 1G")
-      ->capture_default_str();
-  command->add_option("--seed", options->seed, "Another seed, other stories")
-      ->capture_default_str();
-  command
-      ->add_option("--first", options->first,
-                   "The number of the first story, for a part that was not trained on")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 53))
-      ->capture_default_str();
-  command->add_option("--out", options->out, "The file; - is standard output")
-      ->capture_default_str();
-  command->add_option("--judge", options->judge,
-                      "Tell how well the stories in this file (one after the other, with "
-                      "<|endoftext|> between them) hold together, instead");
+  CLI::Option* const writing[] = {
+      command->add_option("--size", options->size, "Size of the text: 500k, 4M, 1G"),
+      command->add_option("--seed", options->seed, "Another seed, other stories"),
+      command
+          ->add_option("--first", options->first,
+                       "The number of the first story, for a part that was not trained on")
+          ->check(CLI::Range(int64_t{0}, int64_t{1} << 53)),
+      command->add_option("--out", options->out, "The file; - is standard output")};
+  CLI::Option* const judges =
+      command->add_option("--judge", options->judge,
+                          "Write nothing; tell how well the stories in this file (one after the "
+                          "other, with <|endoftext|> between them) hold together");
+  for (CLI::Option* option : writing) option->capture_default_str()->excludes(judges);
   command->footer(
       "The stories have people, things and events that later sentences come back to, so that a "
       "good\n"

@@ -11,6 +11,7 @@
 #include "tensora/base/check.h"
 #include "tensora/base/utf8.h"
 #include "tensora/llm/model_file.h"
+#include "tensora/llm/registry.h"
 #include "tensora/llm/tokenizer/tokenizer.h"
 
 namespace tensora::cli {
@@ -32,16 +33,17 @@ constexpr std::string_view kSample =
     "------======= "
     "\r\n\r\n \t \t\n";
 
-llm::TokenizerPtr open_tokenizer(const std::string& path, const std::string& pre) {
-  const std::filesystem::path where(path);
+llm::TokenizerPtr open_tokenizer(const std::string& model, const std::string& pre) {
+  namespace fs = std::filesystem;
   const llm::TokenizerOptions options{.pre = pre};
-  const auto inside = where / "tokenizer.json";
-  const bool folder = std::filesystem::is_directory(where);
-  // A tokenizer's own file, or that of a folder that has no weights yet.
-  if (!folder && where.extension() != ".gguf") return llm::tokenizer_from_file(path, options);
-  if (folder && std::filesystem::exists(inside))
-    return llm::tokenizer_from_file(inside.string(), options);
-  return llm::load_tokenizer(llm::ModelFile::open(path), options);
+  std::error_code ignored;
+  // A folder may have no weights yet.
+  const fs::path inside = fs::path(model) / "tokenizer.json";
+  if (fs::exists(inside, ignored)) return llm::tokenizer_from_file(inside.string(), options);
+  const std::string path = llm::resolve_model(model);
+  const bool is_model = path.ends_with(".gguf") || fs::is_directory(path, ignored);
+  return is_model ? llm::load_tokenizer(llm::ModelFile::open(path), options)
+                  : llm::tokenizer_from_file(path, options);
 }
 
 // None where no text was given.
@@ -158,18 +160,24 @@ void add_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   command
       ->add_option("model,-m,--model", options->model,
-                   "A .gguf file, a Hugging Face folder, a tokenizer.json, a tokenizer.model, or a "
-                   "tiktoken file")
+                   "A .gguf file, a Hugging Face folder, a tokenizer.json, a tokenizer.model, a "
+                   "tiktoken file, or the name of a pulled model")
       ->required()
       ->type_name("MODEL");
-  command->add_option("text", options->text, "The text; - reads standard input")->type_name("TEXT");
-  command->add_option("--file", options->file, "Read the text from a file")->type_name("FILE");
-  command->add_flag("--ids", options->ids, "Print the ids alone, in one line");
-  command->add_flag("--json", options->json, "Print JSON");
+  auto* text = command->add_option("text", options->text, "The text; - reads standard input")
+                   ->type_name("TEXT");
+  command->add_option("-f,--file", options->file, "Read the text from a file; -: standard input")
+      ->type_name("FILE")
+      ->excludes(text);
+  auto* ids = command->add_flag("--ids", options->ids, "Print the ids alone, in one line");
+  auto* json = command->add_flag("--json", options->json, "Print JSON")->excludes(ids);
   command->add_flag("--no-bos", options->no_bos, "Add no special tokens around the text");
   command->add_flag("--special", options->special,
                     "Names of control tokens in the text become those tokens");
-  command->add_flag("--decode", options->decode, "TEXT is a list of ids; print their text");
+  auto* decode =
+      command->add_flag("--decode", options->decode, "TEXT is a list of ids; print their text")
+          ->excludes(ids)
+          ->excludes(json);
   command
       ->add_option("--pre", options->pre,
                    "The pre-tokenizer, where the file names none or a wrong one")
@@ -178,7 +186,10 @@ void add_tokenize(CLI::App& app) {
       ->add_option("--check", options->check,
                    "Compare with another tokenizer of the same model; without TEXT, on a sample of "
                    "many scripts")
-      ->type_name("TOKENIZER");
+      ->type_name("TOKENIZER")
+      ->excludes(ids)
+      ->excludes(json)
+      ->excludes(decode);
   command->footer(
       "Examples:\n"
       "  tensora tokenize model.gguf 'Once upon a time'\n"

@@ -66,6 +66,10 @@ PerplexityResult perplexity(SequenceSession& session, std::span<const int32_t> t
   check(context >= 2, "perplexity: expected a context of at least 2 tokens, got ", context);
   check(options.stride >= 0 && options.stride < context, "perplexity: expected a stride from 0 to ",
         context - 1, ", got ", options.stride);
+  check(
+      options.stride > 0 || context >= 3,
+      "perplexity: expected a context of at least 3 tokens, of which the second half counts, got ",
+      context);
   check(size >= context, "perplexity: the text has ", size, " tokens, fewer than the context of ",
         context);
   const int64_t stride = options.stride > 0 ? options.stride : context;

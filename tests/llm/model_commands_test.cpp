@@ -85,8 +85,48 @@ TEST_F(ModelCommands, quantize_writes_beside_the_model) {
   EXPECT_TRUE(contains(error_, "--overwrite replaces it")) << error_;
   EXPECT_EQ(run({"quantize", model_, "q8_0", "-o", model_, "--overwrite"}), 2);
   EXPECT_TRUE(contains(error_, "is what is read")) << error_;
-  EXPECT_EQ(run({"quantize", model_, "q77"}), 1);
+  EXPECT_EQ(run({"quantize", model_, "q77"}), 2);
   EXPECT_TRUE(contains(error_, "expected one of")) << error_;
+}
+
+// What would be read and then not used, or taken for something else.
+TEST_F(ModelCommands, words_without_effect_are_refused) {
+  const struct {
+    Words words;
+    int code;
+    const char* sentence;
+  } mistakes[] = {
+      {{"bench", model_, "-s", "0"}, 2, "at least one sequence"},
+      {{"bench", model_, "--type", "q8_0"}, 2, "--type requires --synthetic"},
+      {{"run", model_, "--temp", ""}, 2, "--temp: expected a number, got an empty text"},
+      {{"run", model_, "--cache-type", "int8"}, 2, "no KV-cache type 'int8'"},
+      {{"run", "none.gguf", "-f", folder_.path("none")}, 1, "none: cannot be opened"},
+      {{"perplexity", "none.gguf", "-f", folder_.path("none")}, 1, "none: cannot be opened"},
+      {{"quantize", model_, "q9"}, 2, "no type of weights 'q9'"},
+      {{"convert", model_, folder_.path("hf"), "--type", "q9"}, 2, "no type of weights 'q9'"},
+      {{"plan", model_, "--quantize", "q9"}, 2, "no type of weights 'q9'"},
+      {{"plan", model_, "--device", "gpu"}, 2, "unknown kind in 'gpu'"},
+      {{"plan", model_, "--memory", "0"}, 2, "--memory: expected a size above 0"},
+      {{"run", model_, "--template-var", "x=1"}, 2, "are for messages: add --chat"},
+      {{"run", model_, "--echo", "--json"}, 2, "--echo does not go with --json"},
+      {{"run", model_, "--echo", "--chat"}, 2, "use --show-prompt"},
+      {{"run", model_, "--lora-scale", "2"}, 2, "--lora-scale requires --lora"},
+      {{"run", model_, "--grammar", "x", "--grammar-file", "y"},
+       2,
+       "--grammar excludes --grammar-file"},
+      {{"bench", model_, "--out", folder_.path("none/x.json")}, 1, "x.json: cannot be written"},
+      {{"bench", model_, "--framework", "native,plain", "--plot", "x.svg"}, 2, "--html FILE"},
+      {{"serve", model_, "-ngl", "99"}, 2, "-ngl has no equivalent here: one device"},
+      {{"serve", model_, "--api-key", "sk-1"}, 2, "use --api-keys FILE"},
+      {{"serve", model_, "--deadline", "-1"}, 2, "expected a number from 0 on, got -1;"},
+      {{"serve", model_, "--max-active", "0"}, 2, "not in range 1 to"},
+      {{"serve", model_, "--no-log", "--log-file", "x"}, 2, "excludes"},
+      {{"serve", model_, "--type", "q8_0"}, 2, "--type requires --synthetic"},
+  };
+  for (const auto& [words, code, sentence] : mistakes) {
+    EXPECT_EQ(run(words), code) << sentence;
+    EXPECT_TRUE(contains(error_, sentence)) << sentence << " / " << error_;
+  }
 }
 
 TEST_F(ModelCommands, convert_goes_both_ways) {

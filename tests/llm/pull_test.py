@@ -225,6 +225,11 @@ def run_existing_files(test):
         test.pull([{}], fails="cannot be written")
         assert victim.read_text() == "precious"
         test.clean()
+    Handler.plan, Handler.seen = [{}], []
+    result = subprocess.run([test.program, "pull", test.address + "/model.gguf", "--out", str(test.folder)],
+                            text=True, capture_output=True)
+    assert result.returncode == 2 and "expected the name of a file" in result.stderr, result.stderr
+    assert not Handler.seen, "it was fetched before its name was looked at"
 
 
 def run_by_name(test):

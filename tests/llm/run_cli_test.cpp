@@ -108,9 +108,7 @@ TEST_F(LlmCli, RunTakesItsPromptInSeveralWays) {
   EXPECT_EQ(story({"-m", model_, "--prompt", "Tim and"}), expected);
   EXPECT_EQ(story({"-m", model_, "Tim and"}), expected);
   // Options that may be repeated take one word each.
-  EXPECT_EQ(
-      story({"--stop", "#", "--logit-bias", "7=-inf", "--template-var", "a=1", model_, "Tim and"}),
-      expected);
+  EXPECT_EQ(story({"--stop", "#", "--logit-bias", "7=-inf", model_, "Tim and"}), expected);
   EXPECT_EQ(story({model_}, "Tim and"), expected);                     // piped in
   EXPECT_EQ(story({model_, "-p", "Tim and"}, "something"), expected);  // -p wins
 }
@@ -181,7 +179,7 @@ TEST_F(LlmCli, MistakesAreOneSentence) {
       {{"run", model_, "-p", std::string(4000, 'x'), "-n", "1"}, 1, "the context of 2048"},
       {{"run", model_, "--device", "cpu", "--require-gpu"}, 2, "exclude"},
       {{"run", model_, "--logit-bias", "x=y"}, 2, "TOKEN=NUMBER"},
-      {{"run", model_, "--cache-type", "q9"}, 2, "no type 'q9'"},
+      {{"run", model_, "--cache-type", "q9"}, 2, "no KV-cache type 'q9'"},
       {{"bench", model_, "-p", "1-"}, 2, "a range such as"},
       {{"bench", model_, "-p", "4-1"}, 2, "a range such as"},
       {{"bench", model_, "-p", "1-9*1"}, 2, "a range such as"},
@@ -262,6 +260,23 @@ TEST_F(LlmCli, NamesOfLlamaCppsOptionsWork) {
       "-ngl");
 }
 
+TEST_F(LlmCli, TokenizeTakesOneTextInOneForm) {
+  write_text(folder_.path("text"), "Tim");
+  const std::string file = folder_.path("text");
+  const struct {
+    Words words;
+    const char* sentence;
+  } mistakes[] = {{{"tokenize", model_, "Tom", "-f", file}, " excludes "},
+                  {{"tokenize", model_, "Tom", "--ids", "--json"}, " excludes "},
+                  {{"tokenize", model_, "3", "--decode", "--ids"}, " excludes "},
+                  {{"tokenize", model_, "--check", model_, "--json"}, " excludes "}};
+  for (const auto& [words, sentence] : mistakes)
+    EXPECT_TRUE(contains(complaint(words, 2), sentence)) << sentence;
+  EXPECT_EQ(output({"tokenize", model_, "-f", "-", "--ids"}, "Tim"),
+            output({"tokenize", model_, "-f", file, "--ids"}));
+  EXPECT_TRUE(contains(complaint({"tokenize", "llama9", "x"}, 1), "known models are"));
+}
+
 TEST_F(LlmCli, SeedsAreDrawnAndTold) {
   const Words words = {"run", model_, "-p", "Once", "-n", "24", "--temp", "1.5", "--seed", "-1"};
   std::string texts[2], told;
@@ -291,9 +306,12 @@ TEST_F(LlmCli, TemplatesHaveVariablesAndPromptsAreShown) {
                        "name=Lily",
                        "--show-prompt",
                        "-n",
-                       "1"};
-  Words run = {"run", model_, "--chat", "-p", "hello"}, chat = {"chat", model_, "-q"};
+                       "1",
+                       "--template-var",
+                       "other=1"};
+  Words run = {"run", "--chat"}, chat = {"chat", model_, "-q"};
   run.insert(run.end(), flags.begin(), flags.end());
+  run.insert(run.end(), {model_, "hello"});  // which are no variables
   chat.insert(chat.end(), flags.begin(), flags.end());
   for (const Words& words : {run, chat}) {
     const Program program(folder_, words, "hello\n");
@@ -324,6 +342,7 @@ TEST_F(LlmCli, ChatTakesCommandsAndMessages) {
                         {"chat", model_, "--template", folder_.path("plain.jinja"), "-n", "8",
                          "--temp", "0", "--quiet"},
                         "Once upon a time\n/stats\n/undo\n/nonsense\n/set temp x\n/set temp 0\n"
+                        "/set top-k 1e300\n/set seed 0.5\n"
                         "Lily and\\\nTom\n/retry\n/save " +
                             saved + "\n/history\n/bye\nnever\n");
   EXPECT_EQ(program.wait(), 0) << program.error();
@@ -331,6 +350,8 @@ TEST_F(LlmCli, ChatTakesCommandsAndMessages) {
   EXPECT_GE(std::count(answers.begin(), answers.end(), '\n'), 3) << answers;
   EXPECT_TRUE(contains(program.error(), "there is no command '/nonsense'")) << program.error();
   EXPECT_TRUE(contains(program.error(), "'x' is no number")) << program.error();
+  EXPECT_TRUE(contains(program.error(), "no setting 'top-k' with this value")) << program.error();
+  EXPECT_TRUE(contains(program.error(), "no setting 'seed' with this value")) << program.error();
   EXPECT_TRUE(contains(program.error(), "answer 8 tokens")) << program.error();
   EXPECT_TRUE(contains(read_text(saved), "\"Lily and\\nTom\"")) << read_text(saved);
   EXPECT_FALSE(contains(read_text(saved), "Once upon"));
@@ -354,7 +375,8 @@ TEST_F(LlmCli, BenchWritesLlamaBenchsFormats) {
         "\"samples_ns\"", "\"first_token_time\"", "\"peak_tokens_per_second\"",
         "\"jit_compilation_time\"", "\"percent_of_measured\"", "\"type_k\": \"float16\""})
     EXPECT_TRUE(contains(json, part)) << part;
-  EXPECT_TRUE(contains(read_text(svg), "<svg"));
+  for (const char* part : {"<svg", ">tokens</text>", ">generation @ d16 "})
+    EXPECT_TRUE(contains(read_text(svg), part)) << read_text(svg);
   EXPECT_TRUE(contains(output({"bench", "--compare", before, before}),
                        "verdict: 0 faster, 0 slower, 8 without a difference"));
   const std::string csv = output(with({"-o", "csv", "--no-bandwidth"}));
@@ -418,6 +440,25 @@ TEST_F(LlmCli, PerplexityAndEmbeddings) {
   EXPECT_EQ(std::count(vectors.begin(), vectors.end(), ' '), 126);  // of 64 numbers each
   EXPECT_TRUE(
       contains(output({"embed", model_, "-f", "-", "--json"}, "one\ntwo\n"), "\"index\":1"));
+}
+
+TEST_F(LlmCli, PerplexityCountsSomething) {
+  write_text(folder_.path("text"), "Once upon a time there was a girl.");
+  const Words words = {"perplexity", model_, "-f", folder_.path("text"), "-q", "-c"};
+  const auto with = [&](const char* context) {
+    Words all = words;
+    all.emplace_back(context);
+    return all;
+  };
+  EXPECT_TRUE(contains(complaint(with("2"), 1), "a context of at least 3 tokens"));
+  EXPECT_FALSE(contains(output(with("3")), "nan"));
+}
+
+TEST_F(LlmCli, ConvertUsesThePreTokenizerOrRefusesIt) {
+  output({"convert", model_, folder_.path("hf")});
+  const std::string error =
+      complaint({"convert", folder_.path("hf"), folder_.path("x.gguf"), "--pre", "qwen2"}, 1);
+  EXPECT_TRUE(contains(error, "a pre-tokenizer can be chosen for byte pairs only")) << error;
 }
 
 TEST_F(LlmCli, DefaultsFitAModelOfFewPositions) {

@@ -91,6 +91,17 @@ TEST(Cli, UsageErrorsAreOneSentenceAndCode2) {
        "huge not in {tiny,small,gpt2}"},
       {{"plot"}, "runs is required"},
       {{"stories", "--size", "4Q"}, "expected a size such as 500k"},
+      {{"stories", "--seed", "2", "--judge", "x"}, "--judge"},
+      {{"train", "lm", "--out", "r", "--text", "t", "--min-lr", "-2"}, "min_lr must not be"},
+      {{"train", "lm", "--out", "r", "--text", "t", "--lr", "nan"},
+       "--lr: expected a finite number"},
+      {{"train", "lm", "--out", "r", "--text", "t", "--lr", ""}, "--lr: expected a number, got an"},
+      {{"train", "lm", "--out", "r", "--text", "t", "--batch", "1000000000000"},
+       "batch must be from"},
+      {{"stories", "--seed", "-1"}, "--seed: expected no negative number, got -1"},
+      {{"stories", "--seed", "18446744073709551616"}, "18446744073709551616 is too large"},
+      {{"launch", "-n", "0", "--", "true"}, "--ranks: Value 0 not in range"},
+      {{"launch", "-n", "2", "--"}, "program is required"},
       {{"completion", "tcsh"}, "tcsh not in"},
   };
   for (const auto& [words, sentence] : mistakes) {
@@ -112,7 +123,7 @@ TEST(Cli, FailuresAreOneSentenceAndCode1) {
       {{"train", "lm", "--text", folder.path("none"), "--out", folder.path("r")},
        "cannot be opened"},
       {{"plot", folder.path("none")}, "cannot be opened"},
-      {{"stories", "--out", folder.path("none/file")}, "cannot be opened for writing"},
+      {{"stories", "--out", folder.path("none/file")}, "could not be created"},
   };
   for (const auto& [words, sentence] : failures) {
     const Program program(folder, words);
@@ -169,6 +180,16 @@ TEST(Cli, AFullDiskIsTold) {
     EXPECT_EQ(program.wait(), 1) << words[0];
     EXPECT_EQ(program.error(), "tensora: standard output cannot be written to\n");
   }
+}
+
+TEST(Cli, NothingIsPrintedIntoFilesOfARun) {
+  TemporaryFolder folder;
+  ASSERT_EQ(Program(folder, {"stories", "--size", "20k", "--out", folder.path("text")}).wait(), 0);
+  std::string line = TENSORA_CLI;
+  for (const std::string& word : training(folder, "run")) line += " '" + word + "'";
+  EXPECT_EQ(std::system((line + " 2>&-").c_str()), 0);
+  const std::string process = read_text(folder.path("run/.lock"));
+  EXPECT_EQ(process.find_first_not_of("0123456789\n"), process.npos) << process;
 }
 
 TEST(Cli, PlotsTheRunOfAFile) {
@@ -250,6 +271,9 @@ TEST(Cli, AKilledRunResumesBitForBit) {
   const Program last(folder, {"train", "lm", "--out", folder.path("killed"), "--resume"});
   ASSERT_EQ(last.wait(), 0) << last.error();
   EXPECT_EQ(losses(folder.path("killed")), losses(folder.path("whole")));
+  const Program done(folder, {"train", "lm", "--out", folder.path("killed"), "--resume"});
+  ASSERT_EQ(done.wait(), 0) << done.error();
+  EXPECT_TRUE(contains(done.error(), "no step was left to do")) << done.error();
   EXPECT_EQ(read_text(folder.path("killed/model/model.safetensors")),
             read_text(folder.path("whole/model/model.safetensors")));
 

@@ -285,7 +285,11 @@ void add_tokenizer_keys(const std::string& folder, const std::string& pre, Metad
   const std::string type = model->text("type", "BPE");
   check(type == "BPE" || type == "Unigram" || type == "WordPiece",
         "tokenizer.json: expected a BPE, Unigram or WordPiece model, got ", type);
-  Tokens tokens = read_tokens(*file, *model, type, model->boolean("byte_fallback", false));
+  const bool has_bytes = model->boolean("byte_fallback", false);
+  check(pre.empty() || (type == "BPE" && !has_bytes),
+        "a pre-tokenizer can be chosen for byte pairs only; this tokenizer is ",
+        has_bytes ? "sentencepiece's" : type);
+  Tokens tokens = read_tokens(*file, *model, type, has_bytes);
   // As many as the embedding has rows, which may be padded.
   const std::string size_key =
       concat(metadata.get<std::string>("general.architecture"), ".vocab_size");
