@@ -118,3 +118,53 @@ def test_sync_batch_norm_of_one_process():
     assert type(converted[1]) is nn.SyncBatchNorm and sorted(converted.state_dict()) == sorted(net.state_dict())
     x = tensora.randn(6, 3)
     assert tensora.allclose(converted(x), nn.functional.batch_norm(net[0](x), None, None, training=True), 1e-5, 1e-6)
+
+
+def test_a_further_parametrization_computes_from_the_former():
+    class Double(nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+        def right_inverse(self, x):
+            return x / 2
+
+    class Outer(nn.Module):
+        def forward(self, a, b):
+            return a[:, None] * b
+
+        def right_inverse(self, x):
+            return x[:, 0], x[0] / x[0, 0]
+    layer = nn.Linear(3, 3, bias=False)
+    parametrize.register_parametrization(layer, "weight", Outer())
+    before = layer.weight.detach()
+    parametrize.register_parametrization(layer, "weight", Double())
+    assert tensora.allclose(layer.weight, 2 * before) and len(list(layer.parameters())) == 2
+    layer.weight = before
+    assert tensora.allclose(layer.weight, before)
+
+
+@pytest.mark.parametrize("forward, inverse, message", [
+    (lambda x: x.double(), None, "change the dtype"), (lambda x: x[0], None, "change the shape"), (lambda x: 3, None, "return a tensor"),
+    (lambda x: x, lambda x: x[0], "same shape"), (lambda x: x, lambda x: x.half(), "dtype"), (lambda x: x, lambda x: 3, "must return")])
+def test_parametrizations_keep_dtype_and_shape(forward, inverse, message):
+    class Wrong(nn.Module):
+        def forward(self, x):
+            return forward(x)
+    if inverse is not None:
+        Wrong.right_inverse = lambda self, x: inverse(x)
+    layer = nn.Linear(2, 2)
+    parametrize.register_parametrization(layer, "weight", nn.Identity())
+    with pytest.raises(ValueError, match=message):
+        parametrize.register_parametrization(layer, "weight", Wrong())
+    if message != "same shape":  # of a first one the result counts alone
+        with pytest.raises(ValueError, match=message):
+            parametrize.register_parametrization(nn.Linear(2, 2), "weight", Wrong())
+
+
+def test_spectral_norm_of_complex_weights():
+    layer = nn.Linear(2, 2, dtype=tensora.complex64)
+    with tensora.no_grad():
+        diagonal = tensora.tensor([3 + 4j, 1 - 1j])
+        layer.weight.copy_(tensora.diag(diagonal))
+        nn.utils.parametrizations.spectral_norm(layer)
+        assert tensora.allclose(layer.weight, tensora.diag(diagonal / 5), atol=1e-4)

@@ -61,7 +61,7 @@ class _SpectralNorm(Module):
         with no_grad():
             for _ in range(count):
                 self._u = _C.normalize(matrix.mv(self._v), 2.0, 0, self.eps)
-                self._v = _C.normalize(matrix.t().mv(self._u), 2.0, 0, self.eps)
+                self._v = _C.normalize(matrix.mH.mv(self._u), 2.0, 0, self.eps)
 
     def forward(self, weight):
         if weight.dim() == 1:
@@ -69,7 +69,7 @@ class _SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
-        return weight / _C.dot(self._u.clone(), matrix.mv(self._v.clone()))
+        return weight / _C.vdot(self._u.clone(), matrix.mv(self._v.clone()))
 
     def right_inverse(self, value):
         return value

@@ -2,6 +2,7 @@
 import contextlib
 
 from ..._C import Tensor
+from ..._modes import no_grad
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter
 
@@ -19,6 +20,26 @@ def cached():
         _cache = before
 
 
+def _check_kept(made, original):
+    if not isinstance(made, Tensor):
+        raise ValueError(f"A parametrization must return a tensor. Got {type(made).__name__}.")
+    for what in ("dtype", "shape"):
+        before, after = getattr(original, what), getattr(made, what)
+        if before != after:
+            raise ValueError(f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is "
+                             f"enabled: it is {before}, and would be {after}")
+
+
+def _check_inverse(inverse, present):
+    if not isinstance(inverse, Tensor):
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(inverse).__name__}")
+    for what in ("dtype", "shape"):
+        wanted, found = getattr(present, what), getattr(inverse, what)
+        if wanted != found:
+            raise ValueError(f"The tensor returned by parametrization.right_inverse must have the same {what} as the parametrized "
+                             f"tensor, unless the `unsafe` flag is enabled: expected {wanted}, got {found}")
+
+
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, and the tensors it is computed from."""
 
@@ -26,13 +47,18 @@ class ParametrizationList(ModuleList):
         super().__init__(modules)
         self.unsafe = unsafe
         value = original
-        for module in reversed(list(self)):
-            if hasattr(module, "right_inverse"):
-                try:
-                    value = module.right_inverse(value)
-                except NotImplementedError:
-                    pass
+        with no_grad():
+            for module in reversed(list(self)):
+                if hasattr(module, "right_inverse"):
+                    with contextlib.suppress(NotImplementedError):
+                        value = module.right_inverse(value)
         self.is_tensor = isinstance(value, Tensor)
+        if not self.is_tensor and not isinstance(value, (tuple, list)):
+            raise ValueError("'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+                             f"{type(value).__name__}")
+        if self.is_tensor and value.dtype is not original.dtype:
+            raise ValueError("When `right_inverse` outputs one tensor, it may not change the dtype.\n"
+                             f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {value.dtype}")
         self.ntensors = 1 if self.is_tensor else len(value)
         if self.is_tensor:
             if isinstance(original, Parameter):
@@ -48,10 +74,7 @@ class ParametrizationList(ModuleList):
                 else:
                     self.register_buffer(f"original{i}", part)
         if not unsafe:
-            made = self()
-            if not isinstance(made, Tensor) or made.shape != original.shape or made.dtype is not original.dtype:
-                raise ValueError("A parametrization must return a tensor of the dtype and shape of the original, unless "
-                                 f"`unsafe` flag is enabled; got {getattr(made, 'shape', type(made))} for {original.shape}")
+            _check_kept(self(), original)
 
     def right_inverse(self, value):
         """Sets the originals so that the parametrized tensor is `value`."""
@@ -124,15 +147,15 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        stack = module.parametrizations[tensor_name]
-        if hasattr(parametrization, "right_inverse"):
-            value = stack()
-            stack.append(parametrization)
-            stack.unsafe = stack.unsafe and unsafe
-            with contextlib.suppress(NotImplementedError):
-                _set_through(stack, parametrization.right_inverse(value))
-        else:
-            stack.append(parametrization)
+        stack, present = module.parametrizations[tensor_name], getattr(module, tensor_name)
+        if not unsafe:
+            made = parametrization(present)
+            _check_kept(made, present)
+            if hasattr(parametrization, "right_inverse"):
+                with contextlib.suppress(NotImplementedError):
+                    _check_inverse(parametrization.right_inverse(made), present)
+        stack.append(parametrization)
+        stack.unsafe = stack.unsafe or unsafe
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:
         raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
@@ -146,15 +169,6 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
     module.parametrizations[tensor_name] = stack
     setattr(type(module), tensor_name, _property(tensor_name))
     return module
-
-
-def _set_through(stack, value):
-    """Sets the originals so that all parametrizations but the last give `value`."""
-    for module in reversed(list(stack)[:-1]):
-        if not hasattr(module, "right_inverse"):
-            return
-        value = module.right_inverse(value)
-    stack.original.data = value.detach()
 
 
 def is_parametrized(module, tensor_name=None):
