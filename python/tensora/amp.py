@@ -20,7 +20,7 @@ def _inner(optimizer):
     from .optim import Optimizer
     step = vars(optimizer).get("step")  # a learning-rate schedule marks calls; whatever else is there has to be called
     own = type(optimizer).step is Optimizer.step and (step is None or hasattr(step, "_wrapped_by_lr_sched"))
-    if own and not optimizer._pre_hooks and not optimizer._post_hooks and optimizer._optimizer is not None:
+    if own and not optimizer._has_step_hooks() and optimizer._optimizer is not None:
         optimizer._opt_called = True
         return optimizer._optimizer
     known = vars(optimizer).get("_for_scaler")

@@ -129,6 +129,34 @@ def test_a_scaler_steps_optimizers_of_python():
         assert weight.tolist() == [0.5, 0.5] and scaler.get_scale() == 4
 
 
+@pytest.mark.parametrize("kind", [tensora.optim.SGD, tensora.optim.Rprop])
+def test_hooks_around_steps_and_states(kind):
+    from tensora.optim import optimizer as module
+    weight, calls = nn.Parameter(tensora.ones(2)), []
+    optimizer = kind([weight], lr=0.5)
+    with module.register_optimizer_step_pre_hook(lambda o, args, kwargs: calls.append("all before")), \
+            module.register_optimizer_step_post_hook(lambda o, args, kwargs: calls.append("all after")), \
+            optimizer.register_step_post_hook(lambda o, args, kwargs: calls.append("after")):
+        replaced = optimizer.register_step_pre_hook(lambda o, args, kwargs: ((o, lambda: calls.append("closure") or 3), {}))
+        assert optimizer.step() == 3
+        replaced.remove()
+        optimizer.step()
+    optimizer.step()
+    assert calls == ["all before", "closure", "after", "all after", "all before", "after", "all after"]
+    with pytest.raises(RuntimeError, match="new_kwargs"), optimizer.register_step_pre_hook(lambda o, args, kwargs: 3):
+        optimizer.step()
+    calls.clear()
+    optimizer.register_state_dict_pre_hook(lambda o: calls.append("save"))
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "more": 1})
+    state = optimizer.state_dict()
+    assert state["more"] == 1 and calls == ["save"]
+    optimizer.register_load_state_dict_pre_hook(lambda o, state: calls.append(state.pop("more")))
+    optimizer.register_load_state_dict_post_hook(lambda o: calls.append("loaded"))
+    optimizer.register_load_state_dict_pre_hook(lambda o, state: calls.append("first"), prepend=True)
+    optimizer.load_state_dict(state)
+    assert calls == ["save", "first", 1, "loaded"] and state["more"] == 1
+
+
 # ---- derivatives ------------------------------------------------------------------------------------------------
 
 def test_functional_derivatives_under_no_grad():

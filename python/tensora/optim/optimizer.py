@@ -5,13 +5,15 @@
 """
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from numbers import Integral, Real
 from typing import Any, Callable, Dict, Iterable, Tuple, Union
 
 from .. import _C
 from .._C import Tensor
-from ..nn.modules.module import RemovableHandle
+from ._hooks import (
+    Hooked, register_optimizer_step_post_hook as register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook as register_optimizer_step_pre_hook)
 
 # Parameters, pairs of names and parameters, or groups: dicts with "params" and options of their own.
 _Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
@@ -46,7 +48,7 @@ def _as_value_error(call):
         raise ValueError(str(error)) from None
 
 
-class Optimizer:
+class Optimizer(Hooked):
     """The base of all optimizers: `params` in groups, whose options begin as `defaults`. One of your own writes `step`.
 
     >>> w = nn.Parameter(tensora.ones(2))
@@ -66,7 +68,7 @@ class Optimizer:
         self.defaults = dict(defaults)
         self.param_groups = []
         self._own_state = defaultdict(dict)
-        self._pre_hooks, self._post_hooks = OrderedDict(), OrderedDict()
+        self._make_hooks()
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
                             f"{type(params).__name__}")
@@ -128,11 +130,9 @@ class Optimizer:
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes the parameters that have a gradient; `closure` computes the loss anew and is what the result comes from."""
-        for hook in self._pre_hooks.values():
-            hook(self, (), {})
-        result = self._update(closure)
-        for hook in self._post_hooks.values():
-            hook(self, (), {})
+        args = self._before_step((self,) if closure is None else (self, closure))
+        result = self._update(*(args[1:] or (None,)))
+        self._after_step(args)
         return result
 
     def _update(self, closure):
@@ -159,6 +159,8 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Options and states, in the shape of PyTorch's."""
+        for hook in list(self._optimizer_state_dict_pre_hooks.values()):
+            hook(self)
         numbers, groups = {}, []
         for group in self.param_groups:
             packed = {k: v for k, v in group.items() if k != "params"}
@@ -169,10 +171,11 @@ class Optimizer:
             for parameter in group["params"]:
                 if parameter in self.state:
                     state[numbers[id(parameter)]] = self.state[parameter]
-        return {"state": state, "param_groups": groups}
+        return self._changed_by(self._optimizer_state_dict_post_hooks, {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes options and states over."""
+        state_dict = self._changed_by(self._optimizer_load_state_dict_pre_hooks, dict(state_dict))
         saved, states = state_dict["param_groups"], state_dict["state"]
         if not isinstance(states, dict) or not all(isinstance(g, dict) for g in saved):
             raise TypeError(f"{type(self).__name__}: load_state_dict: 'state' must be a dict and 'param_groups' a list of "
@@ -194,6 +197,8 @@ class Optimizer:
                           for k, v in loaded.items() if k != "params"})
         if own is not None:
             self._own_state = defaultdict(dict, own)
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
+            hook(self)
 
     def _check_options(self, group: dict[str, Any]) -> None:
         """Refuses what cannot be an option, before anything is taken over."""
@@ -220,18 +225,6 @@ class Optimizer:
                                  f"got a {type(state).__name__} for parameter {number!r}")
             own[order[number]] = dict(state) if self._state_names is None else self._checked(order[number], state)
         return own
-
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook`(optimizer, args, kwargs) before each step."""
-        handle = RemovableHandle(self._pre_hooks)
-        self._pre_hooks[handle.id] = hook
-        return handle
-
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook`(optimizer, args, kwargs) after each step."""
-        handle = RemovableHandle(self._post_hooks)
-        self._post_hooks[handle.id] = hook
-        return handle
 
     def __repr__(self) -> str:
         text = type(self).__name__ + " ("
