@@ -12,11 +12,11 @@ inline int port_of(const tensora::testing::Program& program) {
       [&] {
         const std::string out = program.out();
         const size_t at = out.find("http://127.0.0.1:");
-        if (at == std::string::npos || out.find('\n') == std::string::npos) return false;
+        if (at == std::string::npos || out.find('\n') == std::string::npos) return program.ended();
         port = std::stoi(out.substr(at + 17));
         return true;
       },
-      20);
+      300);  // a loaded machine takes long to load a model
   return port;
 }
 
