@@ -48,12 +48,13 @@ int Tape::number_of(const IntrusivePtr<Storage>& storage) {
 }
 
 void Tape::add_operand(const Tensor& tensor) {
-  Operand& operand = operands_.emplace_back();
-  if (!tensor.defined()) return;
+  if (!tensor.defined()) {
+    operands_.emplace_back();
+    return;
+  }
   const TensorImpl& impl = tensor.impl();
-  operand.memory = number_of(impl.storage);
-  operand.offset_bytes = bytes_of(impl.view.dtype, impl.offset);
-  operand.view = impl.view;
+  const int memory = number_of(impl.storage);
+  operands_.emplace_back(memory, bytes_of(impl.view.dtype, impl.offset), impl.view);
 }
 
 void Tape::add(const DeferredKernel& kernel) {
