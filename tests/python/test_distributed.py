@@ -231,7 +231,7 @@ def test_ranks_get_time_to_end_when_the_launcher_is_terminated(tmp_path):
                       "    open(f'ended{os.environ[\"RANK\"]}', 'w').close()\n"
                       "    sys.exit(0)\n"
                       "signal.signal(signal.SIGTERM, end)\n"
-                      "print('ready', flush=True)\ntime.sleep(100)\n")
+                      "os.write(1, b'ready\\n')\ntime.sleep(100)\n")
     launcher = subprocess.Popen([sys.executable, *ranks(2), str(script)], env={**os.environ, "PYTHONPATH": SEARCH},
                                 stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     assert [launcher.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
