@@ -209,6 +209,11 @@ def test_a_rank_that_fails_ends_the_others(tmp_path):
     assert done.returncode != 0 and "called different things" in done.stderr, done.stderr
 
 
+def test_a_rank_that_fails_ends_those_before_it(tmp_path):
+    done = start(tmp_path, "import os, sys, time\nif os.environ['RANK'] == '1':\n    sys.exit(3)\ntime.sleep(100)\n", *ranks(2))
+    assert done.returncode == 3 and "rank 1 failed with exit status 3" in done.stderr, done.stderr
+
+
 def test_ranks_end_with_a_launcher_that_is_killed(tmp_path):
     script = tmp_path / "program.py"
     # A line in one piece: both ranks write to one pipe.

@@ -111,12 +111,13 @@ def _attempt(arguments, ranks, attempt):
             environment = _environment(rank, ranks, address, port, token, arguments, attempt)
             processes.append(subprocess.Popen(_command(arguments), env=environment,
                                               preexec_fn=lambda: _die_with(launcher)))
-        while any(process.poll() is None for process in processes):
-            failed = next((r for r, p in enumerate(processes) if p.returncode), None)
-            if failed is not None:
+        failed = None
+        while failed is None:
+            ends = [process.poll() for process in processes]  # of all, also behind one that still runs
+            failed = next((rank for rank, end in enumerate(ends) if end), None)
+            if None not in ends:
                 break
             time.sleep(0.02)
-        failed = next((r for r, p in enumerate(processes) if p.poll()), None)
     finally:
         _end(processes)
         for left in glob.glob(f"/dev/shm/tensora-{token}-*"):  # by ranks that were killed while they made it
