@@ -391,6 +391,28 @@ def test_gradcheck_finds_a_wrong_gradient():
     assert not gradcheck(Wrong.apply, (leaf(2),), raise_exception=False)
 
 
+def test_gradcheck_of_strided_inputs_and_of_tangents():
+    x = torch.randn(3, 2, dtype=torch.float64).t().requires_grad_()
+    assert not x.is_contiguous() and gradcheck(lambda t: t.sin() * t, x)
+    assert gradgradcheck(lambda t: t.sin() * t, x, check_fwd_over_rev=True)
+    assert gradgradcheck(lambda t: t.sin(), x, check_fwd_over_rev=True, check_rev_over_rev=False)
+
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, t):
+            ctx.save_for_backward(t)
+            return t ** 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return 2 * ctx.saved_tensors[0].detach() * gradient
+    for options in (dict(check_fwd_over_rev=True, check_rev_over_rev=False), {}):
+        with pytest.raises(RuntimeError, match="mismatch"):
+            gradgradcheck(Wrong.apply, x, **options)
+    with pytest.raises(ValueError, match="share memory"):
+        gradcheck(torch.sin, leaf(1).expand(3))
+
+
 def test_functional():
     x = leaf(3)
     from tensora.autograd import functional as F

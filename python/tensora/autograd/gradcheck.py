@@ -1,4 +1,6 @@
 """Compares gradients with finite differences."""
+import itertools
+
 from .. import _C
 from .._C import Tensor
 
@@ -18,18 +20,17 @@ def _outputs(func, inputs):
 
 def _numeric(func, inputs, which, eps):
     """One row per element of the input, one list of flattened outputs each."""
-    target = inputs[which].detach()
-    flat = target.reshape(-1)
-    if flat.numel() and flat.data_ptr() != target.data_ptr():
-        raise ValueError("gradcheck: inputs must be contiguous")
+    target = inputs[which].detach()  # an alias: the same memory, outside of the graph
+    if any(size > 1 and stride == 0 for size, stride in zip(target.shape, target.stride())):
+        raise ValueError("gradcheck: elements of an input share memory, as those of an expanded tensor do; clone it")
     rows = []
-    for i in range(flat.numel()):
-        before = flat[i].item()
+    for index in itertools.product(*map(range, target.shape)):
+        before = target[index].item()
         values = []
         for step in (eps, -eps):
-            flat[i] = before + step  # of the detached alias: the same memory, outside of the graph
+            target[index] = before + step
             values.append([o.detach().clone().reshape(-1) for o in _outputs(func, inputs)])
-        flat[i] = before
+        target[index] = before
         rows.append([(a - b) / (2 * eps) for a, b in zip(*values)])
     return rows
 
@@ -138,8 +139,9 @@ def _check_gradient(gradient, again, input, nondet_tol, check_grad_dtypes):
 
 
 def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False,
-                  raise_exception=True, **options):
-    """The same for the gradients of the gradients; `options` are those of gradcheck."""
+                  raise_exception=True, check_fwd_over_rev=False, check_rev_over_rev=True, **options):
+    """The same for the gradients of the gradients; `options` are those of gradcheck. Tangents are computed by reverse mode,
+    so `check_fwd_over_rev` asks for the same as `check_rev_over_rev`."""
     if gen_non_contig_grad_outputs:
         raise NotImplementedError("gradgradcheck: gen_non_contig_grad_outputs=True is not supported")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
@@ -155,4 +157,4 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
         found = _C._grad(outputs, [args[i] for i in wanted], list(args[count:]), True, True, True)
         return tuple(g for g in found if g is not None)
     return gradcheck(gradients, tuple(inputs) + tuple(grad_outputs), eps=eps, atol=atol, rtol=rtol,
-                     raise_exception=raise_exception, **options)
+                     raise_exception=raise_exception, check_backward_ad=check_fwd_over_rev or check_rev_over_rev, **options)
