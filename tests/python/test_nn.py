@@ -450,3 +450,14 @@ def test_modules_load_from_the_entries_of_their_own():
     state["1.more"] = state["2.weight"] = torch.ones(1)
     assert net.load_state_dict(state, strict=False).unexpected_keys == ["2.weight", "1.more"]
     assert seen == [["1.0.bias", "1.0.weight", "1.more"]]
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_transformers_check_their_inputs(batch_first):
+    model = nn.Transformer(8, 2, 1, 1, 16, batch_first=batch_first)
+    x = torch.randn(4, 4, 8)
+    other = x[:3] if batch_first else x[:, :3]
+    assert model(x, x).shape == x.shape and model(x[0], x[1]).shape == (4, 8)
+    for src, tgt, message in ((x, other, "batch"), (x[..., :7], x, "d_model"), (x, x[..., :7], "d_model")):
+        with pytest.raises(RuntimeError, match=message):
+            model(src, tgt)
