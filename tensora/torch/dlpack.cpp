@@ -102,6 +102,9 @@ Tensor from_dlpack(DLManagedTensorVersioned* managed) {
   const DLTensor& array = managed->dl_tensor;
   const DType dtype = dtype_of(array.dtype);
   const Device device = device_of(array.device);
+  check(array.ndim == 0 || (array.ndim > 0 && array.shape != nullptr),
+        "from_dlpack: expected a size for each dimension, got ", array.ndim, " dimensions",
+        array.shape ? "" : " without sizes");
   const auto dims = static_cast<size_t>(array.ndim);
   const Shape sizes(std::span<const int64_t>(array.shape, dims));
   const Strides strides = array.strides ? Strides(std::span<const int64_t>(array.strides, dims))

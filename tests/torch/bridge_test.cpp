@@ -180,6 +180,12 @@ TEST(TorchBridge, RefusesWhatCannotCross) {
   managed = to_dlpack(ones({2}));
   managed->dl_tensor.dtype.lanes = 4;
   says([&] { from_dlpack(managed); }, "there is no dtype");
+  managed = to_dlpack(ones({2}));
+  managed->dl_tensor.ndim = -1;
+  says([&] { from_dlpack(managed); }, "expected a size for each dimension, got -1");
+  managed = to_dlpack(ones({2}));
+  managed->dl_tensor.shape = nullptr;
+  says([&] { from_dlpack(managed); }, "got 1 dimensions without sizes");
 }
 
 // The promise is 0.3 microseconds; other programs on the machine may take ten times that.
