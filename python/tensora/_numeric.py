@@ -36,7 +36,8 @@ def _differences(input, dim, spacing, edge_order):
     if size < edge_order + 1:
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     rows = input.movedim(dim, -1)
-    if isinstance(spacing, Tensor) and spacing.dim() == 1:
+    uneven = isinstance(spacing, Tensor) and spacing.dim() == 1
+    if uneven:
         if spacing.numel() != size:
             raise RuntimeError(f"gradient: expected {size} coordinates for dim {dim}, got {spacing.numel()}")
         steps = (spacing[1:] - spacing[:-1]).to(device=input.device)
@@ -45,8 +46,9 @@ def _differences(input, dim, spacing, edge_order):
                         dtype=input.dtype.to_real() if input.is_complex() else input.dtype)
     slopes = (rows[..., 1:] - rows[..., :-1]) / steps
     before, after = steps[:-1], steps[1:]
-    # The slopes on both sides, weighted so that a parabola has its derivative.
-    inner = (slopes[..., :-1] * after + slopes[..., 1:] * before) / (before + after)
+    # The slopes on both sides, weighted so that a parabola has its derivative. At even distances the element itself does not
+    # count, so that its infinity is no NaN.
+    inner = ((slopes[..., :-1] * after + slopes[..., 1:] * before) if uneven else rows[..., 2:] - rows[..., :-2]) / (before + after)
     first, last = slopes[..., :1], slopes[..., -1:]
     if edge_order == 2:
         turn = (slopes[..., 1:] - slopes[..., :-1]) / (before + after)

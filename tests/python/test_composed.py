@@ -188,6 +188,13 @@ def test_lazy_norms_and_linear():
     assert linear(tensora.ones(2, 5)).shape == (2, 3) and type(linear) is nn.Linear and linear.in_features == 5
 
 
+def test_differences_beside_infinities():
+    inf, nan = float("inf"), float("nan")
+    found, = tensora.gradient(tensora.tensor([1., inf, 3., 5., nan, 1., -inf, -inf, inf]))
+    expected = [inf, 1, -inf, nan, -2, nan, -inf, inf, inf]
+    assert all(a == b or a != a and b != b for a, b in zip(found.tolist(), expected))
+
+
 def test_lazy_modules_of_a_program():
     class Scale(nn.modules.lazy.LazyModuleMixin, nn.Module):
         def __init__(self):
