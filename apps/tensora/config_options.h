@@ -70,6 +70,9 @@ struct RunOptions {
 };
 
 void add_run_options(CLI::App& app, RunOptions& options);
+/// Throws if the folder of a run can neither be written to nor be made: asked before a text is
+/// read and a vocabulary learned.
+void check_folder(const std::string& out);
 /// Tells how to go on with a run that a signal stopped, and throws Interrupted. `command` starts a
 /// run like it.
 [[noreturn]] void stop_interrupted(const std::string& command, const RunOptions& options,
@@ -81,6 +84,7 @@ std::string loss_text(const train::TrainerOutcome& outcome);
 /// with.
 template <class Config>
 Config configuration(const ConfigOptions<Config>& settings, const RunOptions& options) {
+  check_folder(options.out);
   Config base;
   const std::string kept = options.out + "/config.json";
   const bool there = std::filesystem::exists(kept);

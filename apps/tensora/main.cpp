@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <string_view>
 #include <system_error>
 
 #include "commands.h"
@@ -95,6 +96,15 @@ void check_numbers(CLI::App& app) {
   for (CLI::App* below : app.get_subcommands([](CLI::App*) { return true; })) check_numbers(*below);
 }
 
+// CLI11 says "--steps: At Most 1 required but received 2".
+std::string tell_mistake(const CLI::ParseError& error) {
+  constexpr std::string_view kRepeated = ": At Most 1 required but received ";
+  std::string what = error.what();
+  if (const size_t at = what.find(kRepeated); at != what.npos)
+    what = what.substr(0, at) + " is given " + what.substr(at + kRepeated.size()) + " times";
+  return what;
+}
+
 // A full disk is told; a reader that went away (`tensora inspect model.gguf | head`) knows.
 int check_output(int code) {
   std::fflush(stdout);
@@ -129,7 +139,7 @@ int run(CLI::App& app, int count, char** arguments) {
       return app.exit(error);  // --help, --version
     const std::string who = full_name(innermost(app));
     std::string what = tell_unexpected(innermost(app));
-    if (what.empty()) what = error.what();
+    if (what.empty()) what = tell_mistake(error);
     if (what.back() == '.') what.pop_back();
     return complain(who, what + (what.back() == '?' ? " '" : "; '") + who + " --help' tells more",
                     2);

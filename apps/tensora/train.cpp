@@ -1,8 +1,14 @@
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 
 #include "commands.h"
 #include "config_options.h"
+#include "tensora/base/check.h"
 #include "tensora/base/settings.h"
 #include "tensora/train/number_text.h"
 
@@ -30,6 +36,17 @@ void add_run_options(CLI::App& app, RunOptions& options) {
                "options change the run's settings; the model and the tokenizer cannot change");
   app.add_option("--config", options.config,
                  "A JSON file of settings, such as the config.json of another run");
+}
+
+void check_folder(const std::string& out) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path folder = fs::absolute(out, ignored);
+  while (!fs::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
+  check(fs::is_directory(folder, ignored), out, ": cannot be created: ", folder.string(),
+        " is not a folder");
+  const bool is_writable = access(folder.c_str(), W_OK) == 0;
+  check(is_writable, out, ": cannot be written to: ", std::strerror(errno));
 }
 
 void stop_interrupted(const std::string& command, const RunOptions& options,

@@ -98,6 +98,7 @@ TEST(Cli, UsageErrorsAreOneSentenceAndCode2) {
       {{"train", "lm", "--out", "r", "--text", "t", "--lr", ""}, "--lr: expected a number, got an"},
       {{"train", "lm", "--out", "r", "--text", "t", "--batch", "1000000000000"},
        "batch must be from"},
+      {{"stories", "--size", "1k", "--size", "2k"}, "--size is given 2 times;"},
       {{"stories", "--seed", "-1"}, "--seed: expected no negative number, got -1"},
       {{"stories", "--seed", "18446744073709551616"}, "18446744073709551616 is too large"},
       {{"launch", "-n", "0", "--", "true"}, "--ranks: Value 0 not in range"},
@@ -122,6 +123,8 @@ TEST(Cli, FailuresAreOneSentenceAndCode1) {
       {training(folder, "run"), "too short for a context of 16"},
       {{"train", "lm", "--text", folder.path("none"), "--out", folder.path("r")},
        "cannot be opened"},
+      {{"train", "lm", "--text", folder.path("none"), "--out", folder.path("text/run")},
+       "text is not a folder"},
       {{"plot", folder.path("none")}, "cannot be opened"},
       {{"stories", "--out", folder.path("none/file")}, "could not be created"},
   };
