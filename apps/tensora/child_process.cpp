@@ -158,8 +158,8 @@ std::string ChildProcess::cause() {
 }
 
 ParentLine::ParentLine() : output_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) {
-  check(output_ >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0,
-        "standard output cannot be moved: ", std::strerror(errno));
+  const bool is_moved = output_ >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
+  check(is_moved, "standard output cannot be moved: ", std::strerror(errno));
 }
 
 ParentLine::~ParentLine() {

@@ -76,13 +76,15 @@ class PartFile {
     size_ += count;
   }
   void clear() {
-    check(::ftruncate(descriptor_, 0) == 0 && ::lseek(descriptor_, 0, SEEK_SET) == 0, path_,
-          ": cannot be written: ", std::strerror(errno));
+    const bool is_empty =
+        ::ftruncate(descriptor_, 0) == 0 && ::lseek(descriptor_, 0, SEEK_SET) == 0;
+    check(is_empty, path_, ": cannot be written: ", std::strerror(errno));
     sum_ = {};
     size_ = 0;
   }
   void rename_to(const std::string& path) {
-    check(::fsync(descriptor_) == 0, path_, ": cannot be written: ", std::strerror(errno));
+    const bool is_on_disk = ::fsync(descriptor_) == 0;
+    check(is_on_disk, path_, ": cannot be written: ", std::strerror(errno));
     fs::rename(path_, path);
   }
 

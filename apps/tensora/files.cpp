@@ -55,8 +55,8 @@ void check_writable(const std::string& path) {
   std::error_code ignored;
   check(!fs::is_directory(path, ignored), path, ": cannot be written: it is a folder");
   const std::string folder = fs::path(path).parent_path();
-  check(access(folder.empty() ? "." : folder.c_str(), W_OK) == 0, path,
-        ": cannot be written: ", std::strerror(errno));
+  const bool is_writable = access((folder.empty() ? "." : folder + "/.").c_str(), W_OK) == 0;
+  check(is_writable, path, ": cannot be written: ", std::strerror(errno));
 }
 
 std::vector<std::string> split_list(const std::string& text) {

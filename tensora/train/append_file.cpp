@@ -72,8 +72,8 @@ std::string AppendFile::read() const {
 }
 
 void AppendFile::truncate(int64_t size) {
-  check(::ftruncate(descriptor_, size) == 0, path_,
-        ": cannot be shortened: ", std::strerror(errno));
+  const bool is_cut = ::ftruncate(descriptor_, size) == 0;
+  check(is_cut, path_, ": cannot be shortened: ", std::strerror(errno));
   size_ = size;
 }
 

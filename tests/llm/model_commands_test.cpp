@@ -115,6 +115,7 @@ TEST_F(ModelCommands, words_without_effect_are_refused) {
        2,
        "--grammar excludes --grammar-file"},
       {{"bench", model_, "--out", folder_.path("none/x.json")}, 1, "x.json: cannot be written"},
+      {{"bench", model_, "--out", model_ + "/x.json"}, 1, "cannot be written: Not a directory"},
       {{"bench", model_, "--framework", "native,plain", "--plot", "x.svg"}, 2, "--html FILE"},
       {{"serve", model_, "-ngl", "99"}, 2, "-ngl has no equivalent here: one device"},
       {{"serve", model_, "--api-key", "sk-1"}, 2, "use --api-keys FILE"},

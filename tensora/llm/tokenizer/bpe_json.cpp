@@ -174,8 +174,8 @@ void BpeTokenizer::save(const std::string& path) const {
   check(file.good(), fresh, ": cannot be opened for writing: ", std::strerror(errno));
   file << to_json();
   file.close();
-  check(file.good() && std::rename(fresh.c_str(), path.c_str()) == 0, path,
-        ": cannot be written: ", std::strerror(errno));
+  const bool is_written = file.good() && std::rename(fresh.c_str(), path.c_str()) == 0;
+  check(is_written, path, ": cannot be written: ", std::strerror(errno));
 }
 
 }  // namespace tensora::llm
