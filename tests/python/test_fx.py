@@ -143,3 +143,9 @@ def test_tracers_of_one_s_own():
     x = tensora.randn(2, 4)
     assert tensora.allclose(fx.GraphModule(net, graph)(x)[0], net(x)[0])
     assert fx.symbolic_trace(Net(), concrete_args={"flag": True}).graph.find_nodes(op="placeholder")[-1].target == "x"
+
+
+def test_losses_are_recorded():
+    graph = fx.symbolic_trace(lambda x, y: F.mse_loss(x, y) + F.huber_loss(x, y))
+    x = tensora.ones(2)
+    assert graph(x, x * 3).item() == 5.5

@@ -3,6 +3,7 @@ import copy
 import io
 import os
 import pickle
+import warnings
 import weakref
 
 import numpy as np
@@ -461,3 +462,13 @@ def test_transformers_check_their_inputs(batch_first):
     for src, tgt, message in ((x, other, "batch"), (x[..., :7], x, "d_model"), (x, x[..., :7], "d_model")):
         with pytest.raises(RuntimeError, match=message):
             model(src, tgt)
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss])
+def test_losses_of_tensors_of_other_sizes_warn(loss):
+    x = torch.randn(3, 1)
+    with pytest.warns(UserWarning, match="broadcasting"):
+        assert loss(x, torch.randn(3)).dim() == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(x, torch.randn(3, 1))

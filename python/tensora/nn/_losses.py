@@ -5,6 +5,7 @@
 """
 from __future__ import annotations
 
+import warnings
 from typing import Any, Callable
 
 from .. import _C
@@ -23,6 +24,12 @@ def _reduction(reduction: str, size_average: bool | None, reduce: bool | None) -
     if reduce is False:
         return "none"
     return "sum" if size_average is False else "mean"
+
+
+def _check_sizes(input: Tensor, target: Tensor) -> None:
+    if isinstance(input, Tensor) and isinstance(target, Tensor) and target.shape != input.shape:  # neither is fx's Proxy
+        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely "
+                      "lead to incorrect results due to broadcasting. Please ensure they have the same size.", stacklevel=3)
 
 
 def _check_reduction(reduction: str) -> None:
@@ -103,12 +110,14 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Squared differences of `input` and `target` divided by 2 `beta` where they are below `beta`, and absolute ones
     less beta / 2 elsewhere; `reduction`."""
+    _check_sizes(input, target)
     return _C.smooth_l1_loss(input, target, reduction=_reduction(reduction, size_average, reduce), beta=beta)
 
 
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|`input` - `target`|; `weight` multiplies the losses, and "mean" of `reduction` divides by its sum."""
+    _check_sizes(input, target)
     reduction = _reduction(reduction, size_average, reduce)
     if weight is not None:
         return _weighted((input - target).abs(), weight, input, reduction, weight.sum())
@@ -118,6 +127,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(`input` - `target`)²; `weight` multiplies the losses, and "mean" of `reduction` divides by its sum."""
+    _check_sizes(input, target)
     reduction = _reduction(reduction, size_average, reduce)
     if weight is not None:
         return _weighted((input - target) ** 2, weight, input, reduction, weight.sum())
@@ -128,6 +138,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
                weight: Tensor | None = None) -> Tensor:
     """Half the squared difference of `input` and `target` up to `delta`, and a line beyond it; `weight` multiplies the
     losses; `reduction`."""
+    _check_sizes(input, target)
     if weight is not None:
         return _weighted(_C.huber_loss(input, target, "none", delta), weight, input, reduction)
     return _C.huber_loss(input, target, reduction, delta)
