@@ -55,7 +55,7 @@ std::string asked_backend(const InitOptions& options) {
 
 // By which the processes' host memory is exchanged.
 std::string chosen_backend(const InitOptions& options, const JobPlace& place) {
-  const std::string wanted = asked_backend(options);
+  std::string wanted = asked_backend(options);
   if (wanted == "local" || wanted == "mpi") return wanted;
   if (place.started_by_mpi) return "mpi";
   check(!place.local_known || place.local_ranks == place.ranks, "init: ", place.source, " started ",

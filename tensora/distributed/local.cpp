@@ -96,11 +96,9 @@ class LocalFabric final : public Fabric {
       ~Named() { ::shm_unlink(name.c_str()); }
     } const named{mine};
     control_.meet(concat(key, "/made"), ranks, place, seconds_);
-    for (size_t r = 0; r < ranks; ++r)
-      if (r == place)
-        memory->push_back(std::move(own));
-      else
-        memory->emplace_back(concat(stem, r), bytes, false);
+    for (size_t r = 0; r < place; ++r) memory->emplace_back(concat(stem, r), bytes, false);
+    memory->push_back(std::move(own));
+    for (size_t r = place + 1; r < ranks; ++r) memory->emplace_back(concat(stem, r), bytes, false);
     control_.meet(concat(key, "/opened"), ranks, place, seconds_);
     const auto make = [memory, rank](std::shared_ptr<Watch> of) -> std::unique_ptr<Transport> {
       return std::make_unique<LocalTransport>(memory, rank, std::move(of));

@@ -83,7 +83,7 @@ PieceIndex PieceIndex::of_files(const std::string& folder, const std::vector<std
   PieceIndex index;
   index.files_ = files;
   for (const std::string& file : files) {
-    const std::string path = folder + "/" + file;
+    const std::string path = concat(folder, "/", file);
     const StateDict& tensors = index.contents_[file] = io::load_safetensors(path);
     const io::Metadata metadata = io::safetensors_metadata(path);
     const auto text = metadata.find("pieces");
@@ -134,7 +134,8 @@ void PieceIndex::check_complete() const {
 void PieceIndex::write(const std::string& folder, int64_t step,
                        const std::vector<std::string>& others) const {
   Json checksums = Json::object();
-  for (const std::string& other : others) checksums[other] = checksum_of_file(folder + "/" + other);
+  for (const std::string& other : others)
+    checksums[other] = checksum_of_file(concat(folder, "/", other));
   Json tensors = Json::object();
   for (const auto& [name, entry] : entries_) {
     Json parts = Json::array();
@@ -168,7 +169,7 @@ PieceIndex PieceIndex::open(const std::string& folder) {
     index.erase("crc32");
     check(checksum(index) == expected, path, ": is damaged: its checksum differs");
     for (const auto& [other, sum] : index.at("others").items())
-      check(checksum_of_file(folder + "/" + other) == sum.get<uint32_t>(), folder, "/", other,
+      check(checksum_of_file(concat(folder, "/", other)) == sum.get<uint32_t>(), folder, "/", other,
             ": is damaged: its checksum differs");
     return std::pair(index.at("files").get<std::vector<std::string>>(),
                      index.at("step").get<int64_t>());
