@@ -233,7 +233,7 @@ TEST(ShardedCheckpoints, DamageIsFoundBeforeAnythingChanges) {
   const std::string path = ShardedCheckpoints(folder / "run").path_of(1);
   for (const std::string name :
        {"index.json", "rank-0-of-2.safetensors", "rank-1-of-2.safetensors", "state.pt"}) {
-    const std::string file = path + "/" + name;
+    const std::string file = concat(path, "/", name);
     std::ostringstream read;
     read << std::ifstream(file, std::ios::binary).rdbuf();
     const std::string good = read.str();
