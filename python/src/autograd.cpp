@@ -187,10 +187,18 @@ int set_grad(PyObject* self, PyObject* value, void*) {
 PyObject* get_data(PyObject* self, void*) {
   return guarded([&] { return wrap(data_of(tensor_of(self))); });
 }
+// How often a tensor got other data, which a replayed function may have captured.
+long data_changes = 0;
+
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded(
       [&] {
         if (!value || !is_tensor(value)) raise_type_error("data must be a Tensor");
+        const View &old = tensor_of(self).impl().view, &now = tensor_of(value).impl().view;
+        // As in x.data -= 1.
+        const bool same = old.data && old.data == now.data && old.dtype == now.dtype &&
+                          old.sizes == now.sizes && old.strides == now.strides;
+        if (!same) ++data_changes;
         tensor_of(self).set_data(tensor_of(value));
         return 0;
       },
@@ -402,7 +410,10 @@ PyObject* module_is_inference(PyObject*, PyObject*) {
   return PyBool_FromLong(thread_state.inference_mode);
 }
 
+PyObject* module_data_changes(PyObject*, PyObject*) { return PyLong_FromLong(data_changes); }
+
 PyMethodDef module_methods[] = {
+    {"_data_changes", module_data_changes, METH_NOARGS, nullptr},
     {"_backward", module_backward, METH_VARARGS, nullptr},
     {"_grad", module_grad, METH_VARARGS, nullptr},
     {"_gradient_edge", module_gradient_edge, METH_O, nullptr},

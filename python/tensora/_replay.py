@@ -66,18 +66,23 @@ class _Forms:
         return tree_unflatten([None if gone else next(rest) for gone in missing], spec)
 
 
+def _changes():
+    """What recordings do not see: modules that changed, and tensors that got other data."""
+    return _Changes.count, _C._data_changes()
+
+
 class _Recordings:
-    """The recordings of a function, until a module changes that they may have captured."""
+    """The recordings of a function, until something changes that they may have captured."""
 
     def __init__(self, *options):
         self._options, self._lock, self._earlier = options, threading.Lock(), 0
-        self._changes, self._replay = _Changes.count, _C._Replay(*options)
+        self._changes, self._replay = _changes(), _C._Replay(*options)
 
     def current(self):
         with self._lock:
-            if self._changes != _Changes.count:
+            if self._changes != _changes():
                 self._earlier += self._replay.replayed()
-                self._changes, self._replay = _Changes.count, _C._Replay(*self._options)
+                self._changes, self._replay = _changes(), _C._Replay(*self._options)
             return self._replay
 
     def replayed(self):

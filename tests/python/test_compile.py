@@ -249,3 +249,17 @@ def test_replay_follows_changes_of_modules():
         net.double()
         x = x.double()
         expect_eager()
+
+
+def test_replay_follows_data():
+    weight = nn.Parameter(tensora.ones(3))
+    f = tensora.compile(lambda x: x * weight, replay=True)
+    x = tensora.ones(3)
+    with tensora.no_grad():
+        for _ in range(4):
+            assert f(x).tolist() == [1, 1, 1]
+        weight.data = tensora.full((3,), 2.0)
+        for _ in range(4):
+            assert f(x).tolist() == [2, 2, 2]
+        weight.data *= 2  # the same memory
+        assert f(x).tolist() == [4, 4, 4] and f.replayed() == 5
