@@ -273,7 +273,7 @@ struct Replay::Entry {
     if (a.tape.size() != b.tape.size())
       return concat("it called ", a.tape.size(), " ops, then ", b.tape.size());
     for (size_t i = 0; i < a.tape.size(); ++i)
-      if (const std::string reason = node_difference(a, b, i); !reason.empty()) return reason;
+      if (std::string reason = node_difference(a, b, i); !reason.empty()) return reason;
     for (size_t i = 0; i < std::min(a.origins.size(), b.origins.size()); ++i)
       if (!(a.origins[i] == b.origins[i]))
         return "it uses a tensor that is another one in each call, and not an argument";
