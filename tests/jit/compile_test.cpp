@@ -353,7 +353,7 @@ TEST(Compile, ThreadsMayCallOneFunction) {
 TEST(Compile, ExplainNamesKernelsBreaksAndRefusals) {
   const auto f = compile(
       [](const Tensor& x) {
-        const Tensor y = (x + 1).relu();
+        Tensor y = (x + 1).relu();
         if (y.sum().item<float>() < 0) return y;
         return matmul(y * 2 + 1, x).cumsum(0);
       },
