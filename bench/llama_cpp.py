@@ -24,7 +24,7 @@ SHAPES = {  # width, layers, heads, key heads, feed-forward, vocabulary, context
     "124m": (768, 12, 12, 12, 2048, 50304, 2048),
     "1b": (2048, 16, 32, 8, 8192, 128256, 8192),
 }
-U32, F32, STRING = 4, 6, 8
+U32, I32, F32, STRING, ARRAY = 4, 5, 6, 8, 9
 DEPTH = "16"  # tokens of each of several sequences before those that are timed
 # GGUF's number of a type, numbers and bytes of a block, and where its float16 scales lie.
 TYPES = {
@@ -71,7 +71,19 @@ def wanted_kind(name, mix, layers):
     return "q4_k" if mix == "q4_k_m" else mix
 
 
-def write_model(path, shape, mix):
+def vocabulary_keys(count):
+    """A SentencePiece vocabulary: the control tokens, all bytes, and made-up words."""
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
+    tokens += [f"\u2581w{number}" for number in range(count - len(tokens))]
+    kinds = [2, 3, 3] + [6] * 256 + [1] * (count - 259)  # unknown, control, byte, normal
+    array = lambda kind, data: struct.pack("<IQ", kind, count) + data
+    return [("tokenizer.ggml.model", STRING, "llama"),
+            ("tokenizer.ggml.tokens", ARRAY, array(STRING, b"".join(map(text, tokens)))),
+            ("tokenizer.ggml.scores", ARRAY, array(F32, struct.pack(f"<{count}f", *(-float(i) for i in range(count))))),
+            ("tokenizer.ggml.token_type", ARRAY, array(I32, struct.pack(f"<{count}i", *kinds)))]
+
+
+def write_model(path, shape, mix, with_vocabulary=False):
     width, layers, heads, kv_heads, ffn, vocabulary, context = SHAPES[shape]
     matrices = {"token_embd": (width, vocabulary)}
     vectors = ["output_norm"]
@@ -86,12 +98,14 @@ def write_model(path, shape, mix):
             ("llama.block_count", U32, layers), ("llama.feed_forward_length", U32, ffn),
             ("llama.attention.head_count", U32, heads), ("llama.attention.head_count_kv", U32, kv_heads),
             ("llama.rope.dimension_count", U32, width // heads), ("llama.vocab_size", U32, vocabulary),
-            ("llama.attention.layer_norm_rms_epsilon", F32, 1e-5), ("tokenizer.ggml.model", STRING, "no_vocab")]
+            ("llama.attention.layer_norm_rms_epsilon", F32, 1e-5)]
+    keys += vocabulary_keys(vocabulary) if with_vocabulary else [("tokenizer.ggml.model", STRING, "no_vocab")]
     tensors = [(name, sizes, kind_of(name, mix, layers, sizes[0])) for name, sizes in matrices.items()]
     tensors += [(name, (width,), "f32") for name in vectors]
     header, at = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)), 0
     for key, kind, value in keys:
-        packed = text(value) if kind == STRING else struct.pack("<I" if kind == U32 else "<f", value)
+        packed = value if kind == ARRAY else text(value) if kind == STRING else struct.pack(
+            "<I" if kind == U32 else "<f", value)
         header += text(key) + struct.pack("<I", kind) + packed
     data = []
     for name, sizes, kind in tensors:
@@ -109,15 +123,15 @@ def write_model(path, shape, mix):
             file.write(part + bytes(-len(part) % 32))
 
 
-def make(spec, options):
+def make(spec, options, vocabulary=False):
     shape, _, mix = spec.partition(":")
     if shape not in SHAPES or mix not in [*TYPES, "q4_k_m"]:
         sys.exit(f"--make: expected SHAPE:TYPE with a shape of {', '.join(SHAPES)} and a type of "
                  f"{', '.join(TYPES)}, q4_k_m, got '{spec}'")
     os.makedirs(options.folder, exist_ok=True)
-    path = os.path.join(options.folder, f"random-{shape}-{mix}.gguf")
+    path = os.path.join(options.folder, f"random-{shape}-{mix}{'-words' * vocabulary}.gguf")
     if not os.path.exists(path):
-        write_model(path + ".part", shape, mix)
+        write_model(path + ".part", shape, mix, vocabulary)
         os.replace(path + ".part", path)
     return path
 
@@ -177,36 +191,53 @@ def texts_agree(path, options):
     return mine[:size] == yours[:size]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def model_arguments(doc):
+    """The parser of a program that measures files beside llama.cpp's, which bench/servers.py uses, too."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--make", nargs="*", default=[], metavar="SHAPE:TYPE")
     parser.add_argument("--folder", default="build/bench-models")
     parser.add_argument("--tensora", default="build/bin/tensora")
+    parser.add_argument("-t", "--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--prompt", default="Once upon a time")
+    parser.add_argument("--json", help="write the figures to a file")
+    return parser
+
+
+def comparable(options, agree, with_vocabulary=False):
+    """The files to measure, less those with which `agree` finds different texts, and those."""
+    paths = options.models + [make(spec, options, with_vocabulary) for spec in options.make]
+    if not paths:
+        sys.exit("nothing to measure: expected models or --make")
+    wrong = [path for path in paths if agree(path, options) is False]
+    for path in wrong:
+        print(f"{path}: the greedy texts differ; nothing is timed", file=sys.stderr)
+    return [path for path in paths if path not in wrong], wrong
+
+
+def finish(report, wrong, options):
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+    sys.exit(bool(wrong))
+
+
+def main():
+    parser = model_arguments(__doc__)
     parser.add_argument("--llama-bench", default=shutil.which("llama-bench"))
     parser.add_argument("-p", "--prompts", default="512,64")
     parser.add_argument("-n", "--generated", default="128")
     parser.add_argument("-s", "--sequences", default="", help="numbers of sequences at once, such as 1,2,4,8,16")
-    parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("-r", "--repetitions", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--prompt", default="Once upon a time")
     parser.add_argument("--agreeing", type=int, default=80, help="characters of greedy text that must agree")
-    parser.add_argument("--json", help="write the figures to a file")
     options = parser.parse_args()
     if not options.llama_bench:
         sys.exit("llama-bench is not on PATH: name it by --llama-bench")
-    paths = options.models + [make(spec, options) for spec in options.make]
-    if not paths:
-        sys.exit("nothing to measure: expected models or --make")
-    report, failed = [], False
+    report, (paths, wrong) = [], comparable(options, texts_agree)
     print("| model | test | Tensora, tokens/s | llama.cpp | ratio | GB/s | of the memory's speed |")
     print("|---|---|--:|--:|--:|--:|--:|")
     for path in paths:
-        if texts_agree(path, options) is False:
-            print(f"{path}: the greedy texts differ; nothing was timed", file=sys.stderr)
-            failed = True
-            continue
         best_mine, best_theirs, rows = {}, {}, {}
         for _ in range(options.rounds):
             for other, own in [(theirs, ours)] + [(theirs_together, ours_together)] * bool(options.sequences):
@@ -225,10 +256,7 @@ def main():
             reading = f"{rate:.1f} | {share / 100:.2f}" if test.startswith("tg") else " | "
             print(f"| {name} | {test} | {speed:.1f} | {best_theirs[test]:.1f} | {row['ratio']:.2f} | {reading} |",
                   flush=True)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-    sys.exit(failed)
+    finish(report, wrong, options)
 
 
 if __name__ == "__main__":
