@@ -15,21 +15,26 @@ namespace {
 
 using namespace tensora;
 
+Device device = kCPU;
+
+// A GPU's caches would hold the arrays that exceed a processor's: there all are 16 times as large.
+int64_t enlarged(int64_t size, int64_t factor) { return device.is_cpu() ? size : size * factor; }
+
 // The fractional parts of multiples of an irrational number, between -1.7 and 1.7. `number` makes
 // different inputs.
 Tensor numbers(const Shape& sizes, int number = 0) {
-  const Tensor multiples =
-      arange(sizes.numel(), {.dtype = kFloat64}) * (0.6180339887498949 + 0.0625 * number);
+  const Tensor multiples = arange(sizes.numel(), {.dtype = kFloat64, .device = device}) *
+                           (0.6180339887498949 + 0.0625 * number);
   return ((multiples - floor(multiples) - 0.5) * 3.4).to(kFloat32).reshape(sizes);
 }
 
-/// A function without arguments and what it returns.
+/// A function without arguments, and how many arrays of `array_bytes` it must read and write.
 struct Row {
   std::string name;
   std::function<Tensor()> run;
+  double array_bytes = 0;
+  int arrays = 0;
 };
-
-constexpr int64_t kSide = 2048;
 
 // Five ops, or four times five; `o` is broadcast, or transposed.
 Tensor chain(const Tensor& x, const Tensor& o, int blocks) {
@@ -42,17 +47,19 @@ Tensor chain(const Tensor& x, const Tensor& o, int blocks) {
 }
 
 void add_chains(std::vector<Row>& rows) {
+  const int64_t side = enlarged(2048, 4);
   for (const DType dtype : {kFloat32, kBFloat16})
     for (const int blocks : {1, 4}) {
       const std::string name =
           std::string("chain") + (blocks == 1 ? "5" : "20") + (dtype == kFloat32 ? "" : "_bf16");
-      const Tensor x = numbers({kSide, kSide}).to(dtype);
+      const Tensor x = numbers({side, side}).to(dtype);
       const auto add = [&](const char* kind, const Tensor& o) {
-        rows.push_back({name + "_" + kind, [=] { return chain(x, o, blocks); }});
+        rows.push_back({name + "_" + kind, [=] { return chain(x, o, blocks); },
+                        static_cast<double>(x.nbytes()), o.numel() == x.numel() ? 3 : 2});
       };
-      add("row", numbers({kSide}, 1).to(dtype));
-      add("column", numbers({kSide, 1}, 1).to(dtype));
-      add("transposed", numbers({kSide, kSide}, 1).to(dtype).transpose(0, 1));
+      add("row", numbers({side}, 1).to(dtype));
+      add("column", numbers({side, 1}, 1).to(dtype));
+      add("transposed", numbers({side, side}, 1).to(dtype).transpose(0, 1));
     }
 }
 
@@ -66,28 +73,34 @@ Tensor with_gradient(const std::function<Tensor(const Tensor&)>& function, const
 }
 
 void add_blocks(std::vector<Row>& rows) {
-  const Tensor x = numbers({4096, 768}), residual = numbers({4096, 768}, 1);
-  const Tensor weight = numbers({768}, 2), bias = numbers({768}, 3), grad = numbers({4096, 768}, 4);
+  const int64_t tokens = enlarged(4096, 16), images = enlarged(24, 16), side = enlarged(2048, 4);
+  const Tensor x = numbers({tokens, 768}), residual = numbers({tokens, 768}, 1);
+  const Tensor weight = numbers({768}, 2), bias = numbers({768}, 3);
+  const Tensor grad = numbers({tokens, 768}, 4);
   const auto norm = [=](const Tensor& in) {
     return layer_norm(in + residual, {768}, weight, bias);
   };
-  const Tensor scores = numbers({24, 256, 256}), score_grad = numbers({24, 256, 256}, 4);
-  const Tensor mask = ones({256, 256}).triu(1).to(kBool);
+  const Tensor scores = numbers({images, 256, 256}), score_grad = numbers({images, 256, 256}, 4);
+  const Tensor mask = ones({256, 256}, {.device = device}).triu(1).to(kBool);
   const auto attention = [=](const Tensor& in) {
     return softmax((in * 0.125).masked_fill(mask, -INFINITY), -1);
   };
-  const Tensor gate = numbers({2048, 2048}), up = numbers({2048, 2048}, 1),
-               gate_grad = numbers({2048, 2048}, 4);
+  const Tensor gate = numbers({side, side}), up = numbers({side, side}, 1),
+               gate_grad = numbers({side, side}, 4);
   const auto swiglu = [=](const Tensor& in) { return silu(in) * up; };
   const auto add = [&](const char* name, const std::function<Tensor(const Tensor&)>& function,
-                       const Tensor& in, const Tensor& out_grad) {
-    rows.push_back({name, [=] { return function(in); }});
-    rows.push_back(
-        {std::string(name) + "_backward", [=] { return with_gradient(function, in, out_grad); }});
+                       const Tensor& in, const Tensor& out_grad, int forward, int both) {
+    const double bytes = static_cast<double>(in.nbytes());
+    rows.push_back({name, [=] { return function(in); }, bytes, forward});
+    rows.push_back({std::string(name) + "_backward",
+                    [=] { return with_gradient(function, in, out_grad); }, bytes, both});
   };
-  add("residual_norm", norm, x, grad);
-  add("masked_softmax", attention, scores, score_grad);
-  add("swiglu", swiglu, gate, gate_grad);
+  // Behind the names: the arrays read and written forward; and with the gradient of the input, for
+  // which forward's inputs and the gradient of the result are enough. Only the input's gradient is
+  // used, the function's result is not.
+  add("residual_norm", norm, x, grad, 3, 4);
+  add("masked_softmax", attention, scores, score_grad, 2, 3);
+  add("swiglu", swiglu, gate, gate_grad, 3, 4);
 }
 
 double difference(const Tensor& a, const Tensor& b) {
@@ -107,6 +120,14 @@ double seconds_now() {
 
 template <class Body>
 double time_of(Body&& body, double seconds) {
+  if (!device.is_cpu()) {  // calls queue up, as in a program; the wait is shared by many
+    constexpr int kCalls = 20;
+    const auto calls = [&] {
+      for (int i = 0; i < kCalls; ++i) body();
+      synchronize(device);
+    };
+    return measure(calls, seconds).median_s / kCalls;
+  }
   if (!processor_time) return measure(body, seconds).median_s;
   body();
   std::vector<double> times;
@@ -120,11 +141,20 @@ double time_of(Body&& body, double seconds) {
   return times[times.size() / 2];
 }
 
+// Bytes per second of a copy, read and written: what a fused kernel can reach.
+double copy_speed(double seconds) {
+  const Tensor from = numbers({enlarged(2048, 4), enlarged(2048, 4)});
+  Tensor to = empty_like(from);
+  const double taken = time_of([&] { to.copy_(from); }, seconds);
+  return 2 * static_cast<double>(from.nbytes()) / taken;
+}
+
 void run(const Row& row, double seconds, int rounds) {
   const auto compiled = compile(row.run, {.name = row.name});
   const Tensor expected = row.run();  // and the pages of eager's results
   const double begin = seconds_now();
   const Tensor result = compiled();
+  synchronize(device);
   const double first = seconds_now() - begin;
   std::vector<double> times[2];
   for (int i = 0; i < rounds; ++i) {
@@ -135,9 +165,9 @@ void run(const Row& row, double seconds, int rounds) {
   const size_t middle = static_cast<size_t>(rounds) / 2;
   std::printf(
       "{\"name\": \"%s\", \"eager_us\": %.6g, \"compiled_us\": %.6g, \"first_ms\": %.6g, "
-      "\"difference\": %.3g, \"samples\": [",
+      "\"bytes\": %.0f, \"difference\": %.3g, \"samples\": [",
       row.name.c_str(), times[0][middle] * 1e6, times[1][middle] * 1e6, first * 1e3,
-      difference(result, expected));
+      row.array_bytes * row.arrays, difference(result, expected));
   const Tensor flat = result.to(kFloat64).reshape({-1});
   constexpr int64_t kSamples = 64;
   for (int64_t i = 0; i < kSamples; ++i)
@@ -162,8 +192,10 @@ int main(int argc, char** argv) {
     if (flag == "--rounds") rounds = std::max(1, std::stoi(value));
     if (flag == "--explain") explains = value == "1";
     if (flag == "--clock") bench::processor_time = value == "cpu";
+    if (flag == "--device") bench::device = tensora::Device(value);
   }
   try {
+    if (!explains) std::printf("{\"copy\": %.6g}\n", bench::copy_speed(seconds));
     std::vector<bench::Row> rows;
     bench::add_chains(rows);
     bench::add_blocks(rows);

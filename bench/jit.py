@@ -16,16 +16,18 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TRAINING = ("mlp_b64", "gpt_mini_b8")
+TRAINING = {"cpu": ("mlp_b64", "gpt_mini_b8"), "cuda": ("gpt2_b32", "resnet50_b256", "llama1b_b4")}
 
 
 # ---- PyTorch's side ---------------------------------------------------------------------------
 
-def peer_rows(torch):
-    F, side = torch.nn.functional, 2048
+def peer_rows(torch, device):
+    F, large = torch.nn.functional, device != "cpu"
+    side, tokens, images = (8192, 65536, 384) if large else (2048, 4096, 24)  # as in bench/jit.cpp
 
     def numbers(*sizes, number=0):
-        multiples = torch.arange(math.prod(sizes), dtype=torch.float64) * (0.6180339887498949 + 0.0625 * number)
+        multiples = torch.arange(math.prod(sizes), dtype=torch.float64, device=device)
+        multiples *= 0.6180339887498949 + 0.0625 * number
         return ((multiples - multiples.floor() - 0.5) * 3.4).float().reshape(sizes)
 
     def chain(x, o, blocks):
@@ -47,11 +49,11 @@ def peer_rows(torch):
                 o = o.t() if kind == "transposed" else o
                 rows[f"{name}_{kind}"] = (lambda x, o, blocks=blocks: chain(x, o, blocks), (x, o), None)
 
-    residual, weight, bias = numbers(4096, 768, number=1), numbers(768, number=2), numbers(768, number=3)
-    mask, up = torch.ones(256, 256).triu(1).bool(), numbers(2048, 2048, number=1)
-    blocks = {"residual_norm": (lambda x: F.layer_norm(x + residual, (768,), weight, bias), (4096, 768)),
-              "masked_softmax": (lambda x: (x * 0.125).masked_fill(mask, -math.inf).softmax(-1), (24, 256, 256)),
-              "swiglu": (lambda x: F.silu(x) * up, (2048, 2048))}
+    residual, weight, bias = numbers(tokens, 768, number=1), numbers(768, number=2), numbers(768, number=3)
+    mask, up = torch.ones(256, 256, device=device).triu(1).bool(), numbers(side, side, number=1)
+    blocks = {"residual_norm": (lambda x: F.layer_norm(x + residual, (768,), weight, bias), (tokens, 768)),
+              "masked_softmax": (lambda x: (x * 0.125).masked_fill(mask, -math.inf).softmax(-1), (images, 256, 256)),
+              "swiglu": (lambda x: F.silu(x) * up, (side, side))}
     for name, (function, sizes) in blocks.items():
         rows[name] = (function, (numbers(*sizes),), None)
         rows[name + "_backward"] = (function, (numbers(*sizes),), numbers(*sizes, number=4))
@@ -66,8 +68,16 @@ def called(function, inputs, gradient):
     return leaf.grad
 
 
-def median_time(body, seconds, clock):
+def median_time(body, seconds, clock, wait):
     """As bench/timing.h: calls in groups of at least 100 µs, the median over `seconds`."""
+    if wait:
+        calls = 20
+
+        def many():
+            for _ in range(calls):
+                body()
+            wait()
+        return median_time(many, seconds, clock, None) / calls
     for _ in range(3):
         body()
     begin = clock()
@@ -91,7 +101,8 @@ def run_peer(arguments):
     import torch
     torch.set_num_threads(arguments.threads)
     clock = time.process_time if arguments.clock == "cpu" else time.perf_counter
-    for name, (function, inputs, gradient) in peer_rows(torch).items():
+    wait = torch.cuda.synchronize if arguments.device == "cuda" else None
+    for name, (function, inputs, gradient) in peer_rows(torch, arguments.device).items():
         if arguments.filter not in name:
             continue
         torch._dynamo.reset()
@@ -99,11 +110,12 @@ def run_peer(arguments):
         eager_result = called(function, inputs, gradient)
         begin = time.perf_counter()
         result = called(compiled, inputs, gradient)
+        wait and wait()
         first = time.perf_counter() - begin
         eager, fused = [], []
         for _ in range(arguments.rounds):
-            eager.append(median_time(lambda: called(function, inputs, gradient), arguments.seconds, clock))
-            fused.append(median_time(lambda: called(compiled, inputs, gradient), arguments.seconds, clock))
+            eager.append(median_time(lambda: called(function, inputs, gradient), arguments.seconds, clock, wait))
+            fused.append(median_time(lambda: called(compiled, inputs, gradient), arguments.seconds, clock, wait))
         print(json.dumps({"name": name, "eager_us": statistics.median(eager) * 1e6,
                           "compiled_us": statistics.median(fused) * 1e6, "first_ms": first * 1e3,
                           "samples": samples_of(result), "eager_samples": samples_of(eager_result)}), flush=True)
@@ -124,7 +136,7 @@ def apart(ours, theirs):
 
 
 HEADER = (f"{'':26}{'ours':>10}{'compiled':>10}{'first':>9}{'torch':>10}{'compiled':>10}{'first':>9}"
-          f"{'x eager':>9}{'x torch':>9}{'x compiled':>11}")
+          f"{'x eager':>9}{'x torch':>9}{'x compiled':>11}{'of copy':>8}")
 
 
 def show(name, ours, peer, unit, agree):
@@ -137,13 +149,17 @@ def show(name, ours, peer, unit, agree):
     text += f"{ours['eager_us'] / one:9.2f}"
     if peer:
         text += f"{peer['eager_us'] / one:9.2f}{peer['compiled_us'] / one:11.2f}"
+    if "share" in ours:
+        text += f"{ours['share']:8.0%}"
     print(text + f" {unit}" + ("" if agree else "  RESULTS DIFFER"), flush=True)
 
 
 def measure_functions(arguments, environment, rows):
     common = ["--filter", arguments.filter, "--seconds", arguments.seconds, "--rounds", arguments.rounds,
-              "--clock", arguments.clock]
+              "--clock", arguments.clock, "--device", arguments.device]
     ours = lines_of([arguments.build / "bin/tensora-bench-jit", *common], environment)
+    copy = ours.pop(0)["copy"]
+    print(f"a copy moves {copy / 1e9:.0f} GB/s")
     peers = {}
     if ours and not arguments.alone:
         peer = [arguments.python, pathlib.Path(__file__).resolve(), "--peer", "--threads", arguments.threads, *common]
@@ -157,6 +173,7 @@ def measure_functions(arguments, environment, rows):
         if peer:
             agree = agree and apart(row["samples"], peer["eager_samples"]) <= tolerance
             agree = agree and apart(row["samples"], peer["samples"]) <= compiled_tolerance
+        row["share"] = row["bytes"] / (row["compiled_us"] * 1e-6) / copy
         show(name, row, peer, "us", agree)
         rows[name] = {"ours": row, "torch": peer, "agree": agree}
         good = good and agree
@@ -165,7 +182,7 @@ def measure_functions(arguments, environment, rows):
 
 def measure_training(arguments, environment, name, rows):
     """Steps of bench/train.py, each in a process of its own."""
-    common = ["--device", "cpu", "--curve", 10, "--timed", arguments.steps]
+    common = ["--device", arguments.device, "--curve", 10, "--timed", arguments.steps]
     peer = [arguments.python, ROOT / "bench/train.py", "--peer", name, "--threads", arguments.threads, *common]
     with tempfile.TemporaryDirectory() as folder:
         weights = pathlib.Path(folder) / "weights.safetensors"
@@ -177,7 +194,8 @@ def measure_training(arguments, environment, name, rows):
     middle = lambda mode: statistics.median(run["ms"] for run in runs[mode]) * 1e3
     ours = {"eager_us": middle(0), "compiled_us": middle(1), "first_ms": runs[1][0]["first_ms"]}
     torch = {"eager_us": eager["ms"] * 1e3, "compiled_us": compiled["ms"] * 1e3, "first_ms": compiled["first_ms"]}
-    agree = all(apart(runs[1][0]["losses"], other["losses"]) <= 2e-3 for other in (runs[0][0], eager, compiled))
+    tolerance = 2e-3 if arguments.device == "cpu" else 2e-2  # on CUDA in bfloat16
+    agree = all(apart(runs[1][0]["losses"], other["losses"]) <= tolerance for other in (runs[0][0], eager, compiled))
     show(name, ours, torch, "ms", agree)
     rows[name] = {"ours": ours, "torch": torch, "agree": agree}
     return agree
@@ -185,6 +203,7 @@ def measure_training(arguments, environment, name, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--filter", default="", help="only rows whose name contains this")
     parser.add_argument("--seconds", type=float, default=0.3, help="that a row is timed, per round")
     parser.add_argument("--rounds", type=int, default=3, help="of eager and compiled calls in turn")
@@ -204,7 +223,7 @@ def main():
     rows = {}
     print(HEADER)
     good = measure_functions(arguments, environment, rows)
-    for name in TRAINING:
+    for name in TRAINING[arguments.device]:
         if arguments.filter in name and not arguments.alone:
             good = measure_training(arguments, environment, name, rows) and good
     if not rows:
