@@ -19,12 +19,18 @@ if(build_cuda)
   # whose name ends in _sm90a.cu is compiled for it alone, and the host asks runs_sm90a(device)
   # (backend/cuda/runtime/runtime.h) before it launches such a kernel. A source whose name ends in
   # _early.cu has kernels that begin early where the architecture can, which is a matter of the PTX:
-  # it has one for 8.0 and one for 9.0. With TENSORA_CUDA_PTX_ONLY the other sources end at their PTX,
-  # which takes two thirds of the time: for machines that compile the kernels and never run them.
+  # it has one for 8.0 and one for 9.0. With TENSORA_CUDA_PTX_ONLY the other sources end at their PTX
+  # and nothing is optimised, which takes a third of the time: for machines that compile the kernels
+  # and never run them.
   option(TENSORA_CUDA_PTX_ONLY "Compile most CUDA sources to PTX alone, as a check" OFF)
   function(tensora_cuda_architectures)  # of the sources given
     foreach(source ${ARGN})
+      set(unoptimised "")
+      if(TENSORA_CUDA_PTX_ONLY)
+        set(unoptimised "SHELL:-Xcicc -O0")
+      endif()
       if(source MATCHES "_sm90a\\.cu$")
+        set(unoptimised "")  # ptxas wants registers where unoptimised code has arrays
         set(architecture "-gencode=arch=compute_90a,code=sm_90a")
       elseif(source MATCHES "_early\\.cu$")
         set(architecture "-gencode=arch=compute_90,code=compute_90")
@@ -40,11 +46,14 @@ if(build_cuda)
       else()
         continue()
       endif()
-      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${architecture})
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${architecture} ${unoptimised})
     endforeach()
   endfunction()
   set(CMAKE_CUDA_ARCHITECTURES OFF)
   enable_language(CUDA)
+  if(TENSORA_CUDA_PTX_ONLY)  # the host's side; device code is the functions' above
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O0 -DNDEBUG")
+  endif()
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it yet
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
