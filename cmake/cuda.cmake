@@ -27,7 +27,7 @@ if(build_cuda)
     foreach(source ${ARGN})
       set(unoptimised "")
       if(TENSORA_CUDA_PTX_ONLY)
-        set(unoptimised "SHELL:-Xcicc -O0")
+        set(unoptimised -Xcicc -O0)
       endif()
       if(source MATCHES "_sm90a\\.cu$")
         set(unoptimised "")  # ptxas wants registers where unoptimised code has arrays
