@@ -188,6 +188,7 @@ void bind_jit(nb::module_& module) {
     nb::dict result;
     result["tapes"] = stats.tapes;
     result["plans"] = stats.plans;
+    result["followed"] = stats.followed;
     result["ops"] = stats.ops;
     result["launches"] = stats.launches;
     result["fused_ops"] = stats.fused_ops;

@@ -250,11 +250,27 @@ void track_views(const OpBase& op, const Tensor& source, std::span<const Tensor>
   }
 }
 
+// A call that repeats an earlier one: the deferral knows what it returns. `outputs` are filled.
+[[gnu::noinline]] bool is_foreseen(const OpBase& op, Args inputs, const void* attrs, CallInfo info,
+                                   Tensors& outputs) {
+  if (!thread_state.deferral->foresee(op, without_undefined_end(inputs), attrs, info.device,
+                                      outputs))
+    return false;
+  if (info.recording) finish_history(begin_history(op, inputs, attrs, info.device), outputs);
+  if (thread_state.inference_mode)
+    for (const Tensor& output : outputs) output.impl().inference = true;
+  return true;
+}
+
 Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, CallInfo info) {
   const ProfilerRange range(op.name);
   const auto [device, recording] = info;
   if (runs_reference(op, device, recording))
     return run_reference(op, inputs, device, attrs, recording);
+  if (thread_state.deferral && !op.view) [[unlikely]] {
+    Tensors foreseen;
+    if (is_foreseen(op, inputs, attrs, info, foreseen)) return foreseen;
+  }
 
   Infer infer(op.name, inputs, device);
   op.infer(op, infer, attrs);

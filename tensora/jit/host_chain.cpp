@@ -7,6 +7,13 @@
 namespace tensora::jit {
 namespace {
 
+// A thread's blocks, for its next chain: calls on small arrays would mostly allocate.
+constexpr size_t kMostSpareFloats = size_t{1} << 18;
+thread_local struct {
+  AlignedMemory<float> memory;
+  size_t size = 0;
+} spare_blocks;
+
 const cpu::ChainFunctions& functions() { return cpu::chain_functions(); }
 
 int64_t bytes_of_element(DType dtype) { return static_cast<int64_t>(element_size(dtype)); }
@@ -132,7 +139,7 @@ ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> att
   block_floats_ = static_cast<size_t>(std::max(kBlock, kFlatTile)) + strip + 16;
   slots_ = AlignedMemory<float>(static_cast<size_t>(plan.slots) * strip);
   splats_ = AlignedMemory<float>(plan.externals.size() * strip);
-  blocks_ = AlignedMemory<float>(plan.externals.size() * block_floats_);
+  steps_.reserve(plan.items.size());
   for (size_t i = 0; i < plan.items.size(); ++i) {
     const ChainPlan::Item& item = plan.items[i];
     cpu::ChainStep step{.run = item.code};
@@ -149,6 +156,25 @@ ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> att
     }
     steps_.push_back(step);
   }
+}
+
+ChainRunner::~ChainRunner() {
+  const size_t floats = uses_.size() * block_floats_;
+  if (!blocks_.get() || floats < spare_blocks.size || floats > kMostSpareFloats) return;
+  spare_blocks.memory = std::move(blocks_);
+  spare_blocks.size = floats;
+}
+
+// Most chains read and write their arrays where they lie.
+float* ChainRunner::block(size_t external) {
+  if (!blocks_.get()) {
+    const size_t floats = uses_.size() * block_floats_;
+    if (std::exchange(spare_blocks.size, 0) >= floats)
+      blocks_ = std::move(spare_blocks.memory);
+    else
+      blocks_ = AlignedMemory<float>(floats);
+  }
+  return blocks_.get() + external * block_floats_;
 }
 
 ChainRunner::Access ChainRunner::access_of(size_t external, const TileArray& array,

@@ -22,6 +22,9 @@ class ChainRunner {
  public:
   /// `attrs` has one entry per step of the program.
   ChainRunner(const ChainPlan& plan, std::span<const void* const> attrs);
+  ~ChainRunner();
+  ChainRunner(const ChainRunner&) = delete;
+  ChainRunner& operator=(const ChainRunner&) = delete;
 
   /// Runs on a tile of `sizes`; `arrays` has one entry per external.
   void run(const Shape& sizes, std::span<const TileArray> arrays);
@@ -60,7 +63,7 @@ class ChainRunner {
     for (const Use& use : uses_[external])
       steps_[use.item].memory[use.operand] = static_cast<char*>(memory);
   }
-  float* block(size_t external) { return blocks_.get() + external * block_floats_; }
+  float* block(size_t external);
 
   const ChainPlan& plan_;
   std::vector<cpu::ChainStep> steps_;

@@ -34,6 +34,8 @@ class HostRun {
         rows_(program_.kind == TileProgram::Kind::rows),
         tiling_(space.sizes, wanted(), rows_) {
     const int64_t length = space.sizes[space.sizes.size() - 1];
+    adapted_.reserve(program_.steps.size());
+    attrs_.reserve(program_.steps.size());
     for (size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
       const bool fixed = step.kind == Step::Kind::reduce || step.kind == Step::Kind::row;
@@ -165,6 +167,7 @@ class HostRun {
       const Stage& stage = plan().stages[s];
       if (!stage.chained) return run_single(stage.values[0]);
       std::vector<TileArray> arrays;
+      arrays.reserve(stage.chain.externals.size());
       for (const ChainPlan::External& external : stage.chain.externals) {
         if (!external.write)
           arrays.push_back(source(external.value));

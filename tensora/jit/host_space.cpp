@@ -36,12 +36,40 @@ const Shape* sizes_of_columns(const TileProgram& program, const TileCall& call) 
   return nullptr;
 }
 
+// Whether every array is a row-major one of the call's sizes, or one number: they are one long run.
+bool is_one_run(const TileCall& call) {
+  const auto is_whole = [&](const View* view) {
+    return view->contiguous && view->sizes == call.sizes;
+  };
+  return call.sizes.numel() > 1 &&
+         std::all_of(call.results.begin(), call.results.end(), is_whole) &&
+         std::all_of(call.inputs.begin(), call.inputs.end(),
+                     [&](const View* view) { return view->numel == 1 || is_whole(view); });
+}
+
+HostSpace run_of(const TileCall& call) {
+  HostSpace space;
+  space.sizes = {call.sizes.numel()};
+  space.strides.reserve(call.inputs.size() + call.results.size());
+  for (const View* input : call.inputs) space.strides.push_back({input->numel == 1 ? 0 : 1});
+  for (size_t i = 0; i < call.results.size(); ++i) space.strides.push_back({1});
+  space.rows_are_one = true;
+  return space;
+}
+
 }  // namespace
 
 HostSpace make_space(const TileProgram& program, const TileCall& call) {
+  if (program.kind == TileProgram::Kind::walk && is_one_run(call) &&
+      std::none_of(program.steps.begin(), program.steps.end(), [](const auto& step) {
+        return step.kind == TileProgram::Step::Kind::random ||
+               step.kind == TileProgram::Step::Kind::columns;
+      }))
+    return run_of(call);
   const bool rows = program.kind == TileProgram::Kind::rows;
   const int rank = call.sizes.size(), row = rows ? call.row_dims : 0;
   std::vector<Strides> all;
+  all.reserve(call.inputs.size() + call.results.size() + 2);
   for (const auto views : {call.inputs, call.results})
     for (const View* view : views)
       all.push_back(broadcast_strides(view->sizes, view->strides, call.sizes));

@@ -59,9 +59,14 @@ MemoryPeak peak_of(const Tape& tape, const Plan& plan);
 /// The same for the nodes in program order, as eager execution runs them.
 int64_t peak_op_by_op(const Tape& tape);
 
-/// The plan for a tape, from the cache if an equal tape was planned before; otherwise `planned`
-/// becomes true. The plan's merges are then in the tape.
-std::shared_ptr<const Plan> find_plan(Tape& tape, PlanOptions options, bool& planned);
+/// The plan for a tape, from the cache if an equal tape was planned before. The plan's merges are
+/// then in the tape.
+struct FoundPlan {
+  std::shared_ptr<const Plan> plan;
+  bool is_new = false;   // it was made just now
+  bool repeats = false;  // it serves the next equal tape too, and there may well be one
+};
+FoundPlan find_plan(Tape& tape, PlanOptions options);
 
 /// Runs a tape by a plan that was made for an equal one. `seconds`, if given, gets the time of
 /// every launch, for which the device is waited for.

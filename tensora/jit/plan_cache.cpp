@@ -7,18 +7,19 @@
 #include "tensora/base/settings.h"
 #include "tensora/core/backend.h"
 #include "tensora/jit/plan.h"
+#include "tensora/jit/plan_key.h"
 #include "tensora/jit/stats.h"
 
 namespace tensora::jit {
 namespace {
 
-using Key = std::vector<uint64_t>;
+using Key = PlanKey;
 
 constexpr size_t kMostPlans = 512;
 
 // Everything that a plan depends on: ops, layouts, which operands share a storage, which storages
 // nobody else holds. Numbers, addresses and random streams are not part of it; they are taken from
-// the tape that runs.
+// the tape that runs. PreparedTape compares the same.
 Key key_of(const Tape& tape, PlanOptions options) {
   Key key;
   key.reserve(tape.size() * 32);
@@ -40,34 +41,12 @@ Key key_of(const Tape& tape, PlanOptions options) {
       for (int64_t size : view.sizes) key.push_back(static_cast<uint64_t>(size));
       for (int64_t stride : view.strides) key.push_back(static_cast<uint64_t>(stride));
     }
-    // Reductions and row ops have their dims among the attributes; those of pointwise and random
-    // ops are parameters of the kernel, and other ops run by themselves.
-    if (node.op->pointwise || node.inputs == 0) continue;
-    const OpForm form =
-        tape.operand(node.first).memory < 0
-            ? OpForm{}
-            : form_of(*node.op, node.attrs.get(), tape.operand(node.first).view.sizes);
-    key.push_back(static_cast<uint64_t>(form.kind));
-    if (form.kind == OpForm::Kind::none || form.kind == OpForm::Kind::random) continue;
-    for (uint64_t word : node.op->attr_words(node.attrs.get())) key.push_back(word);
+    if (plans_read_attrs(*node.op, node.inputs))
+      add_attrs(key, node, tape.operand(node.first), node.attrs.get());
   }
   for (size_t m = 0; m < tape.memories().size(); ++m)
     key.push_back(tape.is_dead(static_cast<int>(m)));
   return key;
-}
-
-// Two storages over one memory: the plan would not see that they depend on each other.
-bool storages_overlap(const Tape& tape) {
-  std::vector<std::pair<uintptr_t, uintptr_t>> ranges;
-  for (const Memory& memory : tape.memories()) {
-    const auto first = reinterpret_cast<uintptr_t>(memory.storage->data());
-    if (first != 0 && memory.storage->bytes() != 0)
-      ranges.emplace_back(first, first + memory.storage->bytes());
-  }
-  std::sort(ranges.begin(), ranges.end());
-  for (size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i].first < ranges[i - 1].second) return true;
-  return false;
 }
 
 struct Hash {
@@ -128,9 +107,31 @@ class Plans {
 
 }  // namespace
 
-std::shared_ptr<const Plan> find_plan(Tape& tape, PlanOptions options, bool& planned) {
-  if (tape.size() == 1 || storages_overlap(tape))
-    return std::make_shared<const Plan>(make_plain_plan(tape));
+// Reductions and row ops have their dims among the attributes; other ops run by themselves.
+void add_attrs(PlanKey& key, const TapeNode& node, const Operand& first, const void* attrs) {
+  const OpForm form = first.memory < 0 ? OpForm{} : form_of(*node.op, attrs, first.view.sizes);
+  key.push_back(static_cast<uint64_t>(form.kind));
+  if (form.kind == OpForm::Kind::none) return;
+  for (uint64_t word : node.op->attr_words(attrs)) key.push_back(word);
+}
+
+bool storages_overlap(const Tape& tape) {
+  std::vector<std::pair<uintptr_t, uintptr_t>> ranges;
+  for (const Memory& memory : tape.memories()) {
+    const auto first = reinterpret_cast<uintptr_t>(memory.storage->data());
+    if (first != 0 && memory.storage->bytes() != 0)
+      ranges.emplace_back(first, first + memory.storage->bytes());
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].first < ranges[i - 1].second) return true;
+  return false;
+}
+
+FoundPlan find_plan(Tape& tape, PlanOptions options) {
+  const bool overlap = storages_overlap(tape);
+  if (tape.size() == 1 || overlap)
+    return {std::make_shared<const Plan>(make_plain_plan(tape)), false, !overlap};
   Key key = key_of(tape, options);
   std::shared_ptr<const Plan> plan = Plans::instance().find(key);
   // Attributes are not part of the key; where some must be equal, and are not, nothing is merged.
@@ -140,17 +141,18 @@ std::shared_ptr<const Plan> find_plan(Tape& tape, PlanOptions options, bool& pla
     plan = Plans::instance().find(key);
   }
   if (plan) {
-    count_plan_use(*plan, true);
+    count_plan_use(counts_of(*plan));
     for (const auto& [from, to] : plan->rewrite.merges) tape.merge(from, to);
-    return plan;
+    return {plan, false, true};
   }
-  planned = true;
   const std::string recorded = is_dumped() ? to_string(tape) : std::string();
   plan = std::make_shared<const Plan>(make_plan(tape, options, merges));
   if (is_dumped()) dump(*plan, tape, recorded);
-  count_plan_use(*plan, false);
+  Stats counts = counts_of(*plan);
+  counts.plans = 1;
+  count_plan_use(counts);
   Plans::instance().add(std::move(key), plan);
-  return plan;
+  return {plan, true, false};
 }
 
 }  // namespace tensora::jit

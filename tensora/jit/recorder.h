@@ -3,12 +3,11 @@
 // Internal header
 
 #include "tensora/jit/compile.h"
-#include "tensora/jit/tape.h"
+#include "tensora/jit/prepared_tape.h"
 
 namespace tensora::jit {
 
 class Recording;
-struct Plan;
 
 /// Puts the kernels of a thread on a tape and runs them when they are needed.
 class Recorder final : public Deferral {
@@ -18,17 +17,33 @@ class Recorder final : public Deferral {
   void begin(const JitOptions& options, Report* report, Recording* recording);
 
   void defer(const DeferredKernel& kernel) override;
+  bool foresee(const OpBase& op, Args inputs, const void* attrs, Device device,
+               Tensors& outputs) override;
   void settle(const Storage& storage) override;
   void flush() override;
-  bool holds(const Storage& storage) const override { return tape_.holds(storage); }
+  bool holds(const Storage& storage) const override { return current().holds(storage); }
 
  private:
+  const Tape& current() const { return following_ ? following_->tape() : tape_; }
+  size_t recorded() const { return following_ ? following_->taken() : tape_.size(); }
+  bool follow(const DeferredKernel& kernel);
+  bool begin_following(const DeferredKernel& kernel);
+  PreparedTape* complete_tape();
+  PreparedTape* prepare(TapeEnd end, const std::shared_ptr<const Plan>& plan);
+  void note_order(PreparedTape* now);
   void flush_for(std::string_view reason);
-  void note_piece(const Plan& plan, bool planned, std::string_view reason,
+  void run_planned(Tape& tape, const std::shared_ptr<const Plan>& plan, bool planned,
+                   std::string_view reason);
+  void note_piece(const Tape& tape, const Plan& plan, bool planned, std::string_view reason,
                   std::span<const double> seconds);
 
   Tape tape_, running_;
-  std::vector<std::string> lines_;  // of the nodes on the tape, if the report describes them
+  // Of this thread; the one that was used last comes first. See Note [Following a tape].
+  std::vector<std::unique_ptr<PreparedTape>> prepared_;
+  PreparedTape* following_ = nullptr;  // instead of adding to `tape_`
+  uint64_t last_ = 0;                  // the prepared tape that ran last, by its number
+  bool reads_ = false;                 // the host has read something since the last op
+  std::vector<std::string> lines_;     // of the nodes on the tape, if the report describes them
   JitOptions options_;
   Report* report_ = nullptr;
   Recording* recording_ = nullptr;

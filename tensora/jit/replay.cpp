@@ -390,7 +390,7 @@ std::vector<Tensor> Replay::run(const Recording::State& recording, Tape& tape,
                                          : call.tensors_[origin.argument].impl().storage);
   }
   if (recording.plan) {  // null: no kernel at all
-    count_plan_use(*recording.plan, true);
+    count_plan_use(counts_of(*recording.plan));
     tape.set_storages(storages);
     jit::run(tape, *recording.plan);
     for (size_t i = 0; i < tape.memories().size(); ++i) tape.release(static_cast<int>(i));

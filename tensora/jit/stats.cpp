@@ -31,24 +31,35 @@ void reset_stats() {
   totals.stats = {};
 }
 
-void count_plan_use(const Plan& plan, bool found) {
-  uint64_t ops = 0, fused = 0;
+Stats counts_of(const Plan& plan) {
+  Stats counts;
+  counts.tapes = 1;
   for (const Launch& launch : plan.launches) {
-    ops += launch.nodes.size();
-    if (launch.kernel) fused += launch.nodes.size();
+    counts.ops += launch.nodes.size();
+    if (launch.kernel) counts.fused_ops += launch.nodes.size();
   }
+  counts.launches = plan.launches.size();
+  counts.failures = plan.failures.size();
+  counts.refusals = plan.refusals.size();
+  counts.bytes = static_cast<uint64_t>(plan.bytes);
+  counts.eager_bytes = static_cast<uint64_t>(plan.eager_bytes);
+  return counts;
+}
+
+void count_plan_use(const Stats& counts) {
   Totals& process = made.get();
   const std::lock_guard lock(process.mutex);
   Stats& totals = process.stats;
-  ++totals.tapes;
-  totals.plans += found ? 0 : 1;
-  totals.ops += ops;
-  totals.launches += plan.launches.size();
-  totals.fused_ops += fused;
-  totals.failures += plan.failures.size();
-  totals.refusals += plan.refusals.size();
-  totals.bytes += static_cast<uint64_t>(plan.bytes);
-  totals.eager_bytes += static_cast<uint64_t>(plan.eager_bytes);
+  totals.tapes += counts.tapes;
+  totals.plans += counts.plans;
+  totals.followed += counts.followed;
+  totals.ops += counts.ops;
+  totals.launches += counts.launches;
+  totals.fused_ops += counts.fused_ops;
+  totals.failures += counts.failures;
+  totals.refusals += counts.refusals;
+  totals.bytes += counts.bytes;
+  totals.eager_bytes += counts.eager_bytes;
 }
 
 }  // namespace tensora::jit

@@ -11,6 +11,7 @@ struct Plan;
 struct Stats {
   uint64_t tapes = 0;                   // that ran
   uint64_t plans = 0;                   // that were made for them; all other tapes found theirs
+  uint64_t followed = 0;                // whose plan was known without a look at the others
   uint64_t ops = 0;                     // on the tapes
   uint64_t launches = 0;                // of kernels that they took
   uint64_t fused_ops = 0;               // of the ops, those that shared a kernel with others
@@ -21,7 +22,8 @@ struct Stats {
 Stats stats();
 void reset_stats();
 
-/// Internal.
-void count_plan_use(const Plan& plan, bool found);
+/// Internal: what one use of a plan that was found counts as, and adding it to the totals.
+Stats counts_of(const Plan& plan);
+void count_plan_use(const Stats& counts);
 
 }  // namespace tensora::jit

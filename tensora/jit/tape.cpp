@@ -57,11 +57,11 @@ void Tape::add_operand(const Tensor& tensor) {
   operands_.emplace_back(memory, bytes_of(impl.view.dtype, impl.offset), impl.view);
 }
 
-void Tape::add(const DeferredKernel& kernel) {
+void Tape::add(const DeferredKernel& kernel, bool after_read) {
   const auto first = static_cast<uint32_t>(operands_.size());
   nodes_.push_back({&kernel.op, KernelAttrs(kernel.op, kernel.attrs), kernel.device,
                     kernel.compute_dtype, first, static_cast<uint32_t>(kernel.inputs.size()),
-                    static_cast<uint32_t>(kernel.outputs.size())});
+                    static_cast<uint32_t>(kernel.outputs.size()), after_read});
   for (const Arg& input : kernel.inputs) add_operand(*input);
   for (const Tensor& output : kernel.outputs) add_operand(output);
 }
@@ -71,6 +71,7 @@ bool Tape::uses_memory_of(const Storage& storage) const {
   const auto first = reinterpret_cast<uintptr_t>(storage.data());
   if (first == 0) return false;
   for (const Memory& memory : memories_) {
+    if (!memory.storage) continue;  // the tape is followed, and has not met it yet
     const auto other = reinterpret_cast<uintptr_t>(memory.storage->data());
     if (other != 0 && other < first + storage.bytes() && first < other + memory.storage->bytes())
       return true;
@@ -105,7 +106,8 @@ Tape Tape::without_storages() const {
   Tape copy;
   for (const TapeNode& node : nodes_)
     copy.nodes_.push_back({node.op, KernelAttrs(*node.op, node.attrs.get()), node.device,
-                           node.compute_dtype, node.first, node.inputs, node.outputs});
+                           node.compute_dtype, node.first, node.inputs, node.outputs,
+                           node.after_read});
   copy.operands_ = operands_;
   for (Operand& operand : copy.operands_) operand.view.data = nullptr;
   for (const Memory& memory : memories_) copy.memories_.push_back({{}, memory.made_here, {}});

@@ -51,6 +51,7 @@ struct TapeNode {
   DType compute_dtype;
   uint32_t first;  // of its operands in Tape::operands: the inputs, then the outputs
   uint32_t inputs, outputs;
+  bool after_read = false;  // the host has read memory before the call, perhaps to describe it
 };
 
 /// A storage that the kernels of a tape use.
@@ -83,7 +84,7 @@ class Tape {
  public:
   size_t size() const { return nodes_.size(); }
   bool empty() const { return nodes_.empty(); }
-  void add(const DeferredKernel& kernel);
+  void add(const DeferredKernel& kernel, bool after_read);
   bool holds(const Storage& storage) const { return numbers_.find(&storage) >= 0; }
   /// Whether kernels use this storage, or another one over the same memory.
   bool uses_memory_of(const Storage& storage) const;
@@ -127,6 +128,7 @@ class Tape {
   }
 
  private:
+  friend class PreparedTape;
   int number_of(const IntrusivePtr<Storage>& storage);
   void add_operand(const Tensor& tensor);
 

@@ -9,6 +9,7 @@
 #include "tensora/autograd/history.h"
 #include "tensora/jit/compile.h"
 #include "tensora/jit/graph.h"
+#include "tensora/jit/stats.h"
 #include "tensora/tensora.h"
 #include "tests/jit/training_program.h"
 
@@ -303,6 +304,29 @@ TEST(RandomPrograms, LazyEqualsEager) {
       expect_same(compiled(), everything(program, 2, with_gradients));
       if (HasFailure()) return;
     }
+}
+
+// Programs that begin in the same way take turns, so that tapes are followed, and left.
+TEST(RandomPrograms, FollowedEqualsEager) {
+  const uint64_t before = jit::stats().followed;
+  for (const bool with_gradients : {false, true})
+    for (uint64_t i = 0; i < programs() / 6; ++i) {
+      const uint64_t first = first_program() + 3 * i;
+      std::mt19937_64 random(first);
+      for (int call = 0; call < 16; ++call) {
+        const uint64_t program = first + random() % (call < 8 ? 2 : 3), draw = random() % 2;
+        SCOPED_TRACE(concat("program ", program, " call ", call, " draw ", draw));
+        const std::vector<Tensor> eager = everything(program, draw, with_gradients);
+        std::vector<Tensor> lazily;
+        {
+          const LazyScope lazy({.fuse = Fuse::everything, .strict = true});
+          lazily = everything(program, draw, with_gradients);
+        }
+        expect_same(lazily, eager);
+        if (HasFailure()) return;
+      }
+    }
+  EXPECT_GT(jit::stats().followed, before + programs());
 }
 
 // The first calls run the body, later ones may not; the results of earlier calls stay as they were.
