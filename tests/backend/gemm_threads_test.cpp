@@ -1,5 +1,6 @@
 // Products by every way through gemm, on several threads at once, against one thread.
 #include <dlfcn.h>
+#include <array>
 #include <atomic>
 #include <cmath>
 
@@ -182,6 +183,48 @@ TYPED_TEST(GemmThreads, OwnKernelsGiveTheSameBitsForAnyNumberOfThreads) {
       EXPECT_TRUE(same_bits(sample.product(), sample.expected))
           << threads << " threads and a busy pool: " << sample.text();
     }
+}
+
+// Products of few rows with a transposed b are computed as out^T, in place: see Note [Ways through
+// gemm]. The sizes are at the edges of tiles, of steps of k and of the blocks of rows of out^T.
+TYPED_TEST(GemmThreads, ATransposedOperandGivesTheBitsOfItsCopy) {
+  using T = TypeParam;
+  const AllowedLibraries own(GemmLibraries::off);
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> real(-1, 1);
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{17, 700, 200},
+                                {33, 131, 1001},
+                                {48, 517, 376},
+                                {64, 512, 784},
+                                {65, 1030, 377},
+                                {190, 900, 150},
+                                {256, 515, 300}})
+    for (const auto& [alpha, beta] : {std::pair{1., 0.}, {1., 1.}, {0.75, -0.3}})
+      for (const int threads : {1, 3}) {
+        const NumThreads several(threads);
+        std::vector<T> a(static_cast<size_t>(m * k)), rows(static_cast<size_t>(k * n)),
+            columns(rows);
+        for (T& x : a) x = T(real(random));
+        for (int64_t i = 0; i < k; ++i)
+          for (int64_t j = 0; j < n; ++j)
+            rows[static_cast<size_t>(i * n + j)] = columns[static_cast<size_t>(j * k + i)] =
+                T(real(random));
+        // Three columns behind those of out, which stay as they are.
+        std::vector<T> by_rows(static_cast<size_t>(m * (n + 3)), T(1.7f)), by_columns(by_rows);
+        Gemm<T> product{.m = m, .n = n, .k = k, .a = {a.data(), 0, k, 1}};
+        product.alpha = alpha;
+        product.beta = beta;
+        product.b = {rows.data(), 0, n, 1};
+        product.out = {by_rows.data(), 0, n + 3, 1};
+        gemm(product);
+        product.b = {columns.data(), 0, 1, k};
+        product.out.data = by_columns.data();
+        gemm(product);
+        EXPECT_TRUE(same_bits(by_rows, by_columns)) << m << " x " << n << " x " << k << ", alpha "
+                                                    << alpha << ", " << threads << " threads";
+        EXPECT_EQ(static_cast<float>(by_columns[static_cast<size_t>(n)]),
+                  static_cast<float>(T(1.7f)));
+      }
 }
 
 TYPED_TEST(GemmThreads, LibrariesGiveTheSameBitsInDeterministicMode) {

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "tensora/backend/cpu/gemm_library.h"
-#include "tensora/backend/cpu/gemm_product.h"
+#include "tensora/backend/cpu/gemm_parts.h"
 #include "tensora/backend/cpu/gemm_scratch.h"
 #include "tensora/backend/cpu/isa.h"
 #include "tensora/backend/cpu/packed_operand.h"
@@ -20,6 +20,9 @@
 // 2. few outputs and a long k: threads sum slices of k, the partial sums are added at the end;
 // 3. else blocks: threads take cells of out, as wide as a core's cache holds columns of b;
 //    each packs its part of b, or reads it in place when b is small.
+// 4. a few rows of a and a large b whose columns are contiguous, a layer's transposed weight:
+//    packing b would mean transposing it, which costs up to half as much as the product. There
+//    out^T = b^T @ a^T is computed: a is packed, b is read in place and once, out is transposed.
 // Plain float and double products go to an installed library before 2 and 3 where that is faster,
 // in parts that are divided among our threads; see Note [Libraries on request]. A batch of small
 // matrices is split over the batch, and each matrix then runs on one thread.
@@ -36,53 +39,24 @@ namespace tensora::cpu {
 
 namespace {
 
+using namespace gemm_parts;
 using Purpose = GemmScratch::Purpose;
 
-constexpr int64_t kSkinnyRows = 8;                        // of a, when rows of b are contiguous
-constexpr int64_t kSkinnyRowsForDots = 16;                // of a, when columns of b are contiguous
-constexpr int64_t kParallelWork = 80 * 80 * 80;           // multiplications worth a second thread
-constexpr int64_t kSliceWork = 128 * 128 * 128;           // ... worth a slice of k
-constexpr int64_t kMostSlices = 32;                       // of k, for as many threads
-constexpr int64_t kSharedPackWork = 192 * 192 * 192;      // below it a thread packs for itself
-constexpr int64_t kRowsInPlace = 1024;                    // of a, when b is not packed
-constexpr int64_t kElementsInPlace = int64_t{1} << 17;    // of such a b
-constexpr int64_t kSumsAtOnce = int64_t{1} << 20;         // of a type that is rounded when complete
-constexpr int64_t kStreamedElements = int64_t{1} << 15;   // of a skinny product's b, per task
-constexpr int64_t kInterruptibleWork = int64_t{1} << 29;  // some milliseconds
+constexpr int64_t kSkinnyRows = 8;                      // of a, when rows of b are contiguous
+constexpr int64_t kSkinnyRowsForDots = 16;              // of a, when columns of b are contiguous
+constexpr int64_t kParallelWork = 80 * 80 * 80;         // multiplications worth a second thread
+constexpr int64_t kSliceWork = 128 * 128 * 128;         // ... worth a slice of k
+constexpr int64_t kMostSlices = 32;                     // of k, for as many threads
+constexpr int64_t kSharedPackWork = 192 * 192 * 192;    // below it a thread packs for itself
+constexpr int64_t kRowsInPlace = 1024;                  // of a, when b is not packed
+constexpr int64_t kElementsInPlace = int64_t{1} << 17;  // of such a b
+constexpr int64_t kSumsAtOnce = int64_t{1} << 20;       // of a type that is rounded when complete
+constexpr int64_t kElementsTransposed = int64_t{1} << 17;  // of b, worth computing out^T
+constexpr int64_t kRowsTransposed = 256;                   // of a there, at most
+constexpr int64_t kSumsTransposed = int64_t{1} << 14;      // of out^T at once
+constexpr int64_t kStreamedElements = int64_t{1} << 15;    // of a skinny product's b, per task
+constexpr int64_t kInterruptibleWork = int64_t{1} << 29;   // some milliseconds
 constexpr int kDeterministicThreads = 8;
-
-template <class T>
-struct Kernels {
-  BlockKernels<T> block;
-  SkinnyKernels<T> skinny;
-};
-
-template <class T>
-const Kernels<T>& kernels() {
-  static const Kernels<T> chosen = [] {
-#if defined(TENSORA_HAS_AVX512)
-    if constexpr (std::is_same_v<T, BFloat16>)
-      if (multiplies_bf16()) {
-        const auto pairs = avx512bf16::block_kernels(avx512::block_kernels<T>());
-        return Kernels<T>{multiplies_tiles() ? amx::block_kernels(pairs) : pairs,
-                          avx512bf16::skinny_kernels()};
-      }
-    if (cpu_isa() == Isa::avx512)
-      return Kernels<T>{avx512::block_kernels<T>(), avx512::skinny_kernels<T>()};
-#endif
-#if defined(TENSORA_HAS_AVX2)
-    if (cpu_isa() == Isa::avx2)
-      return Kernels<T>{avx2::block_kernels<T>(), avx2::skinny_kernels<T>()};
-#endif
-    return Kernels<T>{baseline::block_kernels<T>(), baseline::skinny_kernels<T>()};
-  }();
-  return chosen;
-}
-
-template <class T>
-bool stored_as_computed() {
-  return sizeof(T) == sizeof(gemm_compute_t<T>);
-}
 
 template <class T>
 void scale_out(const Product<T>& p) {
@@ -126,93 +100,11 @@ void multiply_skinny(const Product<T>& p) {
 
 // ---- 3. blocks ----
 
-/// Where the block product of a range of k accumulates: out itself or separate sums.
-template <class C>
-struct Target {
-  C* data = nullptr;  // null: sums of the thread, which become elements of out when complete
-  int64_t row_stride = 0;
-  C alpha = 1;
-  C beta = 0;
-};
-
-struct Range {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-};
-
-/// Panels of b for `cols` and `depths`, one step of k after the other; null data: read b in place.
-template <class C>
-struct PackedB {
-  const C* data = nullptr;
-  Range cols = {};
-  Range depths = {};
-};
-
-/// How much of k is multiplied at once: equal steps, so that no short one is left, for which
-/// reading and writing out would cost more than multiplying. An odd multiple, so that panels do not
-/// begin a multiple of 4096 bytes apart.
-template <class T>
-int64_t step_of_k(int64_t k) {
-  const BlockKernels<T>& block = kernels<T>().block;
-  const int64_t even = ceil_div(k, ceil_div(k, block.k_block));
-  return std::min(block.k_block, (ceil_div(even, block.k_multiple) | 1) * block.k_multiple);
-}
-
 template <class T>
 bool reads_b_in_place(const Product<T>& p) {
   // A large b is read faster by packing: in place, each row of a panel is on another page.
   return stored_as_computed<T>() && p.b.col_stride == 1 && p.m <= kRowsInPlace &&
          p.k * p.n <= kElementsInPlace;
-}
-
-template <class T>
-void pack_columns(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed, Range cols,
-                  gemm_compute_t<T>* data) {
-  const BlockKernels<T>& block = kernels<T>().block;
-  const int64_t width = round_up(packed.cols.size(), block.vector_width);
-  const int64_t step = step_of_k<T>(p.k);
-  for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += step) {
-    const int64_t k = std::min(step, packed.depths.end - depth);
-    const MatrixView<const T> b = {p.b.at(depth, cols.begin), p.b.row_stride, p.b.col_stride};
-    block.pack_b(
-        b, k, cols.size(),
-        data + (depth - packed.depths.begin) * width + (cols.begin - packed.cols.begin) * k);
-  }
-}
-
-/// target[rows, cols] over packed.depths, on this thread. cols begin at a panel of `packed`.
-template <class T>
-void multiply_part(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed, Range rows,
-                   Range cols, const Target<gemm_compute_t<T>>& target) {
-  using C = gemm_compute_t<T>;
-  const BlockKernels<T>& block = kernels<T>().block;
-  const int64_t width = round_up(packed.cols.size(), block.vector_width);
-  const int64_t step = step_of_k<T>(p.k);
-  BlockProduct<T> product = {
-      .n = cols.size(),
-      .out_row_stride = target.row_stride,
-      .alpha = target.alpha,
-      .scratch = GemmScratch::of_this_thread().get<C>(Purpose::tile, block.scratch),
-  };
-  // Rows outside, k inside: a block of out stays in cache while it is accumulated.
-  for (int64_t row = rows.begin; row < rows.end; row += product.m) {
-    product.m = std::min(block.row_block, rows.end - row);
-    product.out = target.data + row * target.row_stride + cols.begin;
-    product.beta = target.beta;
-    for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += step) {
-      product.k = std::min(step, packed.depths.end - depth);
-      product.a = {p.a.at(row, depth), p.a.row_stride, p.a.col_stride};
-      if (packed.data != nullptr) {
-        product.b_packed = packed.data + (depth - packed.depths.begin) * width +
-                           (cols.begin - packed.cols.begin) * product.k;
-      } else {
-        product.b = {reinterpret_cast<const C*>(p.b.at(depth, cols.begin)), p.b.row_stride, 1};
-      }
-      block.multiply(product);
-      product.beta = C{1};
-    }
-  }
 }
 
 /// The rows and columns of out that a thread computes at once.
@@ -335,6 +227,48 @@ void multiply_slices(const Product<T>& p, int64_t slices) {
   finish_rows(p, sums);
 }
 
+// ---- 4. few rows and a large transposed b ----
+
+template <class T>
+bool multiplies_transposed(const Product<T>& p) {
+  return std::is_floating_point_v<T> && p.b.row_stride == 1 && p.b.col_stride != 1 &&
+         p.out.col_stride == 1 && p.k * p.n >= kElementsTransposed && p.n >= 2 * p.m &&
+         p.m <= std::min(kRowsTransposed, kernels<T>().block.columns_in_place) &&
+         slices_of_k(p) == 1;
+}
+
+template <class T>
+void multiply_transposed(const Product<T>& p) {
+  using C = gemm_compute_t<T>;
+  const Product<T> flipped = transposed(p);
+  const BlockKernels<T>& block = kernels<T>().block;
+  PackedB<C> packed = {.cols = {0, p.m}, .depths = {0, p.k}};
+  C* const data = GemmScratch::of_this_thread().get<C>(Purpose::packed_a,
+                                                       round_up(p.m, block.vector_width) * p.k);
+  pack_columns(flipped, packed, packed.cols, data);
+  packed.data = data;
+  const bool alone = in_parallel_region() || p.work() < kParallelWork;
+  const int64_t threads = alone ? 1 : get_num_threads();
+  const int64_t rows = std::min(round_up(kSumsTransposed / p.m, block.panel_height),
+                                round_up(ceil_div(p.n, threads), block.panel_height));
+  InterruptibleParts parts(p.work() >= kInterruptibleWork);
+  parallel_for(ceil_div(p.n, rows), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin * rows; row < std::min(end * rows, p.n); row += rows) {
+      const auto part = [&] {
+        const int64_t count = std::min(rows, p.n - row);
+        C* const sums = GemmScratch::of_this_thread().get<C>(Purpose::cell_sums, count * p.m);
+        const MatrixView<T> out = {flipped.out.at(row, 0), 1, p.out.row_stride};
+        if (p.beta != C{0})
+          kernels<T>().skinny.gather({out.data, 1, p.out.row_stride}, count, p.m, sums);
+        multiply_part<T>(flipped, packed, {row, row + count}, packed.cols,
+                         {sums - row * p.m, p.m, p.alpha, p.beta});
+        block.finish(count, p.m, sums, out, C{1}, C{0});
+      };
+      if (!parts.run(part)) return;
+    }
+  });
+}
+
 template <class T>
 void multiply(Product<T> p) {
   using C = gemm_compute_t<T>;
@@ -352,6 +286,7 @@ void multiply(Product<T> p) {
     return;
   }
   if (p.out.col_stride != 1 && p.out.row_stride == 1) p = flipped;
+  if (multiplies_transposed(p)) return multiply_transposed(p);
   if constexpr (std::is_floating_point_v<T>)
     if (multiply_by_library(p)) return;
   if (const int64_t slices = slices_of_k(p); slices > 1) {

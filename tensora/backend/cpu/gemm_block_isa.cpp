@@ -13,6 +13,7 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int64_t kRowsAhead = 12;
+constexpr int64_t kStepsAhead = 12;  // of k, where columns of a are packed
 
 /// By reference: as an argument on the stack it would be copied by loads wider than the stores that
 /// have just written it, and such a load waits until all the sums of the tile before are stored.
@@ -67,7 +68,17 @@ void tile_product(const TileOperands<C>& operands, const TileOut<C>& out) {
     for (int j = 0; j < NV * kVectorBytes; j += 64) __builtin_prefetch(row + j, 1, 3);
     add_step();
   }
-  for (int64_t depth = fetched; depth < operands.k; ++depth) add_step();
+  for (int64_t depth = fetched; depth < operands.k; ++depth) {
+    if constexpr (!Packed) {
+      // And a line of each of the rows of a that the tile below will read: runs of a step of k are
+      // too short for the processor to prefetch.
+      if (depth % int64_t{64 / sizeof(C)} == 0) {
+#pragma GCC unroll 16
+        for (int i = MR; i < 2 * MR; ++i) __builtin_prefetch(p + i * rows, 0, 3);
+      }
+    }
+    add_step();
+  }
   write_tile<C, MR, NV>(sums, out);
 }
 
@@ -134,10 +145,12 @@ void pack_a(MatrixView<const T> a, int64_t rows, int64_t height, int64_t k,
             gemm_compute_t<T>* dst) {
   using C = gemm_compute_t<T>;
   if (a.row_stride == 1 && a.col_stride != 1) {
-    // Step by step of k, so that memory is read in order.
+    // Step by step of k, so that memory is read in order. Runs are too short to be prefetched by
+    // the processor.
     for (int64_t depth = 0; depth < k; ++depth) {
       for (int64_t i = 0; i < rows; i += height) {
         const int64_t count = min_of(height, rows - i);
+        __builtin_prefetch(a.at(i, depth + kStepsAhead), 0, 3);
         pack_step<C>(a.at(i, depth), count, count, dst + i * k + depth * count);
       }
     }
@@ -283,10 +296,32 @@ void finish_row(int64_t n, const gemm_compute_t<T>* sums, T* out, gemm_compute_t
   }
 }
 
+/// Sums as rows of an out whose columns are contiguous.
+template <class C>
+void store_transposed(int64_t m, int64_t n, const C* sums, C* out, int64_t col_stride) {
+  constexpr int kGroups = kLanes<C> >= 4 ? kLanes<C> / 4 : 1;
+  constexpr int64_t kLines = 4 * kGroups;
+  const int64_t whole = n / 4 * 4;
+  int64_t i = 0;
+  for (; i + kLines <= m; i += kLines) {
+    const C* lines[kLines];
+    for (int64_t line = 0; line < kLines; ++line) lines[line] = sums + (i + line) * n;
+    for (int64_t j = 0; j < whole; j += 4)
+      transpose_4x4<C, kGroups>(lines, j, out + j * col_stride + i, col_stride);
+    for (int64_t line = 0; line < kLines; ++line)
+      for (int64_t j = whole; j < n; ++j) out[j * col_stride + i + line] = lines[line][j];
+  }
+  for (; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) out[j * col_stride + i] = sums[i * n + j];
+}
+
 template <class T>
 void finish(int64_t m, int64_t n, const gemm_compute_t<T>* sums, MatrixView<T> out,
             gemm_compute_t<T> alpha, gemm_compute_t<T> beta) {
   using C = gemm_compute_t<T>;
+  if constexpr (std::is_floating_point_v<T>)
+    if (out.row_stride == 1 && out.col_stride != 1 && alpha == C{1} && beta == C{0})
+      return store_transposed<C>(m, n, sums, out.data, out.col_stride);
   for (int64_t i = 0; i < m; ++i) {
     const C* row = sums + i * n;
     if (out.col_stride == 1) {
@@ -313,6 +348,7 @@ const BlockKernels<T>& block_kernels() {
       .row_block = Tile<C>::kRowsInCache,
       .column_multiple = kLanes<C>,
       .columns_in_cache = 2048 / sizeof(C),
+      .columns_in_place = std::is_same_v<T, C> ? Tile<C>::kColumnsInPlace : 0,
       .k_block = Tile<C>::kDepth,
       .k_multiple = 8,
       .scratch = (Tile<C>::kWidth + Tile<C>::kRowsInCache) * Tile<C>::kDepth,

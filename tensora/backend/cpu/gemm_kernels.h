@@ -87,6 +87,7 @@ struct BlockKernels {
   int64_t row_block;         // rows of a that are packed at once
   int64_t column_multiple;   // where columns may be divided among threads
   int64_t columns_in_cache;  // of b, of which k_block rows stay in a core's cache
+  int64_t columns_in_place;  // up to so many columns of b, rows of a are read in place
   int64_t k_block;           // most steps of k at once
   int64_t k_multiple;        // fewer are a multiple of this
   int64_t scratch;

@@ -9,7 +9,7 @@ namespace tensora::cpu {
 /// usable while the destructors of static and thread_local objects run.
 class GemmScratch {
  public:
-  enum class Purpose { tile, packed_b, sums, cell_sums, dense_a };
+  enum class Purpose { tile, packed_b, sums, cell_sums, dense_a, packed_a };
 
   constexpr GemmScratch() = default;
   GemmScratch(const GemmScratch&) = delete;
@@ -30,7 +30,7 @@ class GemmScratch {
   };
   void* bytes(Purpose purpose, size_t size);
   static void release(void* scratch);
-  Piece pieces_[5];
+  Piece pieces_[6];
 };
 
 }  // namespace tensora::cpu
