@@ -4,8 +4,9 @@
 // A group runs where it is closed, so what its first nodes read lives longer than in eager
 // execution, and all of its results are there at once. Therefore the memory that a plan takes is
 // counted before it runs, beside what the same nodes take one by one. Where a plan takes more, it
-// is made again: with groups that are closed sooner, then without the groups that run at the peak,
-// then without merging equal nodes. In the end every node runs by itself.
+// is made again, with all groups closed before the nodes that run there, and then with the groups
+// that run there taken apart; then with groups that are closed sooner everywhere, and without
+// merging equal nodes. In the end every node runs by itself.
 
 namespace tensora::jit {
 namespace {
@@ -28,14 +29,18 @@ class Count {
       use(tape_.operand(node.first + i).memory);
   }
   void take(int to, int from) {
-    std::swap(bytes_[static_cast<size_t>(to)], bytes_[static_cast<size_t>(from)]);
+    bytes_[static_cast<size_t>(to)] = std::exchange(bytes_[static_cast<size_t>(from)], kShared);
   }
   void release(int memory) {
-    if (tape_.is_dead(memory)) now_ -= std::exchange(bytes_[static_cast<size_t>(memory)], 0);
+    if (!tape_.is_dead(memory)) return;
+    const int64_t bytes = std::exchange(bytes_[static_cast<size_t>(memory)], 0);
+    if (bytes != kShared) now_ -= bytes;
   }
   int64_t now() const { return now_; }
 
  private:
+  static constexpr int64_t kShared = -1;  // counted with the memory that took it
+
   const Tape& tape_;
   std::vector<int64_t> bytes_;  // of each memory that is there
   int64_t now_ = 0;
@@ -64,7 +69,7 @@ int64_t peak_op_by_op(const Tape& tape) {
   return peak;
 }
 
-MemoryPeak peak_of(const Tape& tape, const Plan& plan) {
+MemoryPeak peak_of(const Tape& tape, const Plan& plan, int64_t most) {
   Count count(tape);
   MemoryPeak peak;
   for (size_t i = 0; i < plan.launches.size(); ++i) {
@@ -77,7 +82,8 @@ MemoryPeak peak_of(const Tape& tape, const Plan& plan) {
     } else {
       count.use(tape.nodes()[launch.nodes[0]]);
     }
-    if (count.now() > peak.bytes) peak = {count.now(), i};
+    peak.bytes = std::max(peak.bytes, count.now());
+    if (count.now() > most) peak.above.push_back(i);
     for (int memory : launch.releases) count.release(memory);
   }
   return peak;

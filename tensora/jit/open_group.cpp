@@ -12,20 +12,14 @@ namespace {
 using Kind = TileProgram::Step::Kind;
 
 constexpr size_t kMostInputs = 24, kMostSteps = 64;
-constexpr std::ptrdiff_t kMostResults = 12;
 // A row stays on the chip.
 constexpr int64_t kLongestRow = 8192, kLongestRowOnDevice = 4096;
 // Fewer rows than this do not occupy the device if they are long.
 constexpr int64_t kFewestRows = 32, kSmall = 32768;
-constexpr int64_t kShortRow = 256;
-constexpr size_t kManySteps = 8;
 constexpr int64_t kCachedBytes = int64_t{4} << 20;
 // Sums of columns, in double precision, stay in the cache. Their array does not: measured with 32
 // MiB of L3, whose bandwidth is that of several passes.
 constexpr int64_t kMostColumns = 8192, kFewestSummedBytes = int64_t{8} << 20;
-// Drawing numbers takes the time of a pass over memory, which overlaps with it in the op's own
-// kernel.
-constexpr size_t kFewestWithRandom = 4;
 
 Kind step_kind(OpForm::Kind kind) {
   switch (kind) {
@@ -38,6 +32,24 @@ Kind step_kind(OpForm::Kind kind) {
     default:
       return Kind::pointwise;
   }
+}
+
+// Whether the CPU's engine follows a copy's source as fast as the op itself: along the rows of the
+// copy, or in panels across them.
+bool follows(const Strides& from, const Strides& to, const Shape& space) {
+  int64_t inner = -1, next = -1;  // the dims in which neighbours of the copy lie
+  for (int d = 0; d < space.size(); ++d) {
+    if (space[d] == 1) continue;
+    if (inner < 0 || to[d] < to[static_cast<int>(inner)]) {
+      next = inner;
+      inner = d;
+    } else if (next < 0 || to[d] < to[static_cast<int>(next)]) {
+      next = d;
+    }
+  }
+  if (inner < 0 || from[static_cast<int>(inner)] == 0 || from[static_cast<int>(inner)] == 1)
+    return true;
+  return next >= 0 && from[static_cast<int>(next)] == 1;
 }
 
 bool reduces(const OpForm& form) {
@@ -181,13 +193,19 @@ Extent OpenGroup::extent_of(const Ref& ref) const {
   return ref.is_step ? steps_[i].step.extent : inputs_[i].form.extent;
 }
 
+bool OpenGroup::is_number(const Ref& ref) const {
+  return ref.is_step && steps_[static_cast<size_t>(ref.number)].step.kind == Kind::number;
+}
+
 // Whether a step has the operands that its place asks for.
 std::string OpenGroup::why_not_operands(const Step& step, Place place, const OpForm& form) const {
   if (row_dims_ == 0) return {};
-  if (reduces(form))
+  if (reduces(form)) {
+    if (step.operands[0] && is_number(*step.operands[0])) return "its operand is a number";
     return step.operands[0] && extent_of(*step.operands[0]) == Extent::element
                ? ""
                : "its operand has one element per row";
+  }
   const bool any_element = std::any_of(
       step.operands.begin(), step.operands.end(),
       [&](const std::optional<Ref>& ref) { return ref && extent_of(*ref) == Extent::element; });
@@ -245,9 +263,11 @@ std::string OpenGroup::add_steps(uint32_t index, const OpForm& form) {
             .operands = {},
             .map = {}};
   step.step.compute_dtype = node.compute_dtype;
-  step.operands.resize(node.inputs);
-  for (uint32_t i = 0; i < node.inputs; ++i)
-    if (std::string reason = read(node.first + i, place, node, step.operands[i]); !reason.empty())
+  const uint32_t first = casts ? form.operand : 0, count = casts ? 1 : node.inputs;
+  step.operands.resize(count);
+  for (uint32_t i = 0; i < count; ++i)
+    if (std::string reason = read(node.first + first + i, place, node, step.operands[i]);
+        !reason.empty())
       return reason;
   if (std::string reason = why_not_operands(step, place, form); !reason.empty()) return reason;
   if (form.kind == OpForm::Kind::pointwise)
@@ -272,6 +292,11 @@ std::string OpenGroup::add_steps(uint32_t index, const OpForm& form) {
       made.node = -1;
     }
     if (overwrites_too_early(made)) return "it overwrites what the group still reads";
+    if (casts && fuse_ != Fuse::everything && device_.is_cpu() && !step.operands[0]->is_step) {
+      const Input& source = inputs_[static_cast<size_t>(step.operands[0]->number)];
+      if (!follows(source.map.strides, made.map.strides, space_))
+        return "a copy in another order is faster by itself";
+    }
     made.operand = operand;
     made.step.dtype = output.view.dtype;
     made.step.extent = place == Place::element ? Extent::element : Extent::row;
@@ -279,6 +304,25 @@ std::string OpenGroup::add_steps(uint32_t index, const OpForm& form) {
   }
   if (steps_.size() > kMostSteps) return "the group has too many ops";
   return {};
+}
+
+// Every element is the same number, which comes with the call.
+std::string OpenGroup::add_number(uint32_t index) {
+  const TapeNode& node = tape_->nodes()[index];
+  const uint32_t operand = node.first + node.inputs;
+  const Operand& output = tape_->operand(operand);
+  Place place;
+  if (std::string reason = place_of(output.view.sizes, place); !reason.empty()) return reason;
+  Step step{.step = {.kind = Kind::number, .dtype = output.view.dtype},
+            .operands = {},
+            .node = static_cast<int>(index),
+            .operand = operand,
+            .map = {}};
+  if (std::string reason = write(operand, place, step.map); !reason.empty()) return reason;
+  if (overwrites_too_early(step)) return "it overwrites what the group still reads";
+  step.step.extent = place == Place::element ? Extent::element : Extent::row;
+  steps_.push_back(std::move(step));
+  return steps_.size() > kMostSteps ? "the group has too many ops" : "";
 }
 
 // Numbers belong to the elements of the space in row-major order.
@@ -298,6 +342,7 @@ std::string OpenGroup::add_random(uint32_t index) {
     if (std::string reason = read(node.first, Place::element, node, ref); !reason.empty())
       return reason;
     if (ref && extent_of(*ref) == Extent::row) return "its operand has one element per row";
+    if (ref && is_number(*ref)) return "its operand is a number";
   }
   if (std::string reason = write(operand, Place::element, step.map); !reason.empty()) return reason;
   if (overwrites_too_early(step)) return "it overwrites what the group still reads";
@@ -338,6 +383,7 @@ std::string OpenGroup::add_columns(uint32_t index, const OpForm& form) {
     return reason;
   if (sum.operands[0] && extent_of(*sum.operands[0]) == Extent::row)
     return "its operand has one element per row";
+  if (sum.operands[0] && is_number(*sum.operands[0])) return "its operand is a number";
   sum.map.strides.resize(space_.size());
   for (int d = 1; d <= form.row_dims; ++d)
     if (space_[space_.size() - d] != 1)
@@ -353,6 +399,8 @@ std::string OpenGroup::add_form(uint32_t node, const OpForm& form) {
       return add_random(node);
     case OpForm::Kind::columns:
       return add_columns(node, form);
+    case OpForm::Kind::number:
+      return add_number(node);
     default:
       return add_steps(node, form);
   }
@@ -406,95 +454,6 @@ void OpenGroup::take(const OpenGroup& other) {
   std::sort(nodes_.begin(), nodes_.end());
   row_dims_ = std::max(row_dims_, other.row_dims_);
   column_dims_ = std::max(column_dims_, other.column_dims_);
-}
-
-// The CPU's engine starts anew at every row of an array that is not one long run of elements. Where
-// rows are short and the array is in cache, ops one by one are faster (measured with AVX-512).
-std::string OpenGroup::loses() const {
-  if (fuse_ == Fuse::everything || !device_.is_cpu() || space_.empty()) return {};
-  const bool draws = std::any_of(steps_.begin(), steps_.end(),
-                                 [](const Step& step) { return step.step.kind == Kind::random; });
-  if (draws && steps_.size() < kFewestWithRandom)
-    return "random ops with fewer than three others are faster op by op";
-  const int64_t row = space_[space_.size() - 1];
-  if (row >= kShortRow || space_.numel() * 4 >= kCachedBytes) return {};
-  if (steps_.size() >= kManySteps && space_.numel() >= kSmall) return {};
-  const Strides dense = contiguous_strides(space_);
-  const auto is_run = [&](const ElementMap& map) {
-    bool single = true, whole = true;
-    for (int d = 0; d < space_.size(); ++d) {
-      single &= map.strides[d] == 0;
-      whole &= space_[d] == 1 || map.strides[d] == dense[d];
-    }
-    return single || whole;
-  };
-  bool runs = true;
-  for (const Input& input : inputs_) runs &= is_run(input.map);
-  for (const Step& step : steps_) runs &= step.step.kind == Kind::columns || is_run(step.map);
-  return runs ? "" : concat("rows of ", row, " elements in cache are faster op by op");
-}
-
-PlannedOperand OpenGroup::planned(uint32_t operand, const ElementMap& map) const {
-  PlannedOperand result{operand, space_, map.strides};
-  for (int d = 0; d < space_.size(); ++d)
-    if (map.strides[d] == 0) result.sizes[d] = 1;
-  return result;
-}
-
-// What is overwritten within the group is never stored.
-bool OpenGroup::is_result(const Step& step, const std::vector<bool>& is_stored) const {
-  return is_stored[static_cast<size_t>(step.map.memory)] && definition(step.map.memory) == &step;
-}
-
-bool OpenGroup::has_too_many_results(const std::vector<bool>& is_stored) const {
-  const auto counts = [&](const Step& step) { return is_result(step, is_stored); };
-  return std::count_if(steps_.begin(), steps_.end(), counts) > kMostResults;
-}
-
-// Values of 16-bit floats that pointwise steps alone make and read.
-std::vector<bool> OpenGroup::steps_to_widen(const std::vector<bool>& is_stored) const {
-  const auto is_plain = [](const Step& step) {
-    return step.step.kind == Kind::pointwise || step.step.kind == Kind::cast;
-  };
-  std::vector<bool> widened;
-  for (const Step& step : steps_)
-    widened.push_back(is_plain(step) && !is_result(step, is_stored) &&
-                      (step.step.dtype == kBFloat16 || step.step.dtype == kFloat16));
-  for (const Step& step : steps_)
-    for (const std::optional<Ref>& ref : step.operands)
-      if (ref && ref->is_step && !is_plain(step)) widened[static_cast<size_t>(ref->number)] = false;
-  return widened;
-}
-
-PlannedKernel OpenGroup::finish(const std::vector<bool>& is_stored, bool wide) const {
-  const std::vector<bool> widened =
-      wide ? steps_to_widen(is_stored) : std::vector<bool>(steps_.size(), false);
-  TileProgram program;
-  program.kind = row_dims_ > 0 ? TileProgram::Kind::rows : TileProgram::Kind::walk;
-  std::vector<PlannedOperand> inputs, results;
-  std::vector<int> attrs;
-  for (const Input& input : inputs_) {
-    program.add(input.form);
-    inputs.push_back(planned(input.operand, input.map));
-  }
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Step& step = steps_[i];
-    TileProgram::Step made = step.step;
-    if (widened[i]) made.dtype = kFloat32;
-    for (const std::optional<Ref>& ref : step.operands)
-      made.operands.push_back(!ref ? -1 : ref->number + (ref->is_step ? program.input_count() : 0));
-    if (step.node >= 0)
-      made.attrs = AttrsCopy(*made.op, tape_->nodes()[static_cast<size_t>(step.node)].attrs.get());
-    attrs.push_back(step.node);
-    program.add(std::move(made));
-  }
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (!is_result(steps_[i], is_stored)) continue;
-    program.results.push_back(program.input_count() + static_cast<int>(i));
-    results.push_back(planned(steps_[i].operand, steps_[i].map));
-  }
-  return {prepare(program, device_), space_,          row_dims_, std::move(inputs),
-          std::move(results),        std::move(attrs)};
 }
 
 }  // namespace tensora::jit

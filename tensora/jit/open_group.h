@@ -38,7 +38,7 @@ struct PlannedKernel {
 };
 
 /// Consecutive or interleaved nodes of a tape that can run as one kernel over one index space. See
-/// Note [Groups] in plan.cpp.
+/// Note [Groups] in group_nodes.cpp.
 class OpenGroup {
  public:
   OpenGroup(const Tape& tape, Device device, Fuse fuse)
@@ -93,9 +93,11 @@ class OpenGroup {
   std::string write(uint32_t operand, Place place, ElementMap& map) const;
   bool overwrites_too_early(const Step& made) const;
   Extent extent_of(const Ref& ref) const;
+  bool is_number(const Ref& ref) const;
   std::string why_not_operands(const Step& step, Place place, const OpForm& form) const;
   std::string add_form(uint32_t node, const OpForm& form);
   std::string add_steps(uint32_t node, const OpForm& form);
+  std::string add_number(uint32_t node);
   std::string add_random(uint32_t node);
   std::string add_columns(uint32_t node, const OpForm& form);
   Shape outer() const;

@@ -50,12 +50,13 @@ void reuse_memory(const Tape& tape, Plan& plan);
 /// One launch per node, in program order: always possible.
 Plan make_plain_plan(const Tape& tape);
 
-/// The most bytes that tensors made by a plan take at a time, and the launch at which they do.
+/// The most bytes that tensors made by a plan take at a time, and the launches at which they take
+/// more than `most`.
 struct MemoryPeak {
   int64_t bytes = 0;
-  size_t launch = 0;
+  std::vector<size_t> above = {};
 };
-MemoryPeak peak_of(const Tape& tape, const Plan& plan);
+MemoryPeak peak_of(const Tape& tape, const Plan& plan, int64_t most = 0);
 /// The same for the nodes in program order, as eager execution runs them.
 int64_t peak_op_by_op(const Tape& tape);
 

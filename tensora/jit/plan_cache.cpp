@@ -111,7 +111,8 @@ class Plans {
 void add_attrs(PlanKey& key, const TapeNode& node, const Operand& first, const void* attrs) {
   const OpForm form = first.memory < 0 ? OpForm{} : form_of(*node.op, attrs, first.view.sizes);
   key.push_back(static_cast<uint64_t>(form.kind));
-  if (form.kind == OpForm::Kind::none) return;
+  // A number is a parameter of its kernel, and other ops run by themselves.
+  if (form.kind == OpForm::Kind::none || form.kind == OpForm::Kind::number) return;
   for (uint64_t word : node.op->attr_words(attrs)) key.push_back(word);
 }
 

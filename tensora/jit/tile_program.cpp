@@ -5,6 +5,7 @@
 #include "tensora/jit/random_ops.h"
 #include "tensora/jit/row_ops.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/copy/fill.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
 
@@ -253,7 +254,9 @@ void validate(const TileProgram& program) {
 OpForm form_of(const OpBase& op, const void* attrs, const Shape& sizes) {
   if (op.random) return {find_random_op(op) ? OpForm::Kind::random : OpForm::Kind::none, 0};
   if (op.pointwise) return {OpForm::Kind::pointwise, 0};
-  if (&op == &cast_op) return {OpForm::Kind::cast, 0};
+  if (&op == &cast_op || &op == &clone_op || &op == &contiguous_op) return {OpForm::Kind::cast, 0};
+  if (&op == &copy_op) return {OpForm::Kind::cast, 0, 1};  // input 0 is overwritten
+  if (&op == &fill_op) return {OpForm::Kind::number, 0};
   if (const int columns = columns_of(op, attrs, sizes); columns > 0)
     return {OpForm::Kind::columns, columns};
   const RowOp* const row_op = find_row_op(op);

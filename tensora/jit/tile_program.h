@@ -85,9 +85,11 @@ void validate(const TileProgram& program);
 
 /// What an op can be in a program.
 struct OpForm {
-  enum class Kind : uint8_t { none, pointwise, cast, reduce, row, columns, random };
+  // cast: a copy too, within one dtype; number: every element of the result is the first attribute
+  enum class Kind : uint8_t { none, pointwise, cast, number, reduce, row, columns, random };
   Kind kind = Kind::none;
-  int row_dims = 0;  // how many of the last dims are the row, or are left by `columns`
+  int row_dims = 0;      // how many of the last dims are the row, or are left by `columns`
+  uint32_t operand = 0;  // the input that a cast reads
 };
 /// For an op that is called with an input 0 of these sizes. Reductions with and without `keepdim`
 /// are the same step: its value has one element per row.

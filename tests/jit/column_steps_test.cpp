@@ -71,7 +71,7 @@ TEST(ColumnSteps, SeveralLeadingDimsAndAllLayouts) {
             }),
             1u);
   EXPECT_EQ(expect_near_eager([&] { return Results{(x.slice(3, 1, 8, 3) * 2).sum({0, 1})}; }), 1u);
-  EXPECT_EQ(expect_near_eager([&] { return Results{(x[0][0][0] * ones({33, 8})).sum({0})}; }), 2u);
+  EXPECT_EQ(expect_near_eager([&] { return Results{(x[0][0][0] * ones({33, 8})).sum({0})}; }), 1u);
 }
 
 TEST(ColumnSteps, WhatReadsASumComesAfterIt) {

@@ -1,0 +1,157 @@
+// What the passes make of known functions: how many kernels, and which bytes they move.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tensora/jit/compile.h"
+#include "tensora/jit/stats.h"
+#include "tensora/tensora.h"
+
+namespace tensora::test {
+namespace {
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         (x.numel() == 0 || std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0);
+}
+
+/// What a compiled call of `body` took. Its results have eager's bits, with a new plan and with one
+/// that was found.
+template <class Body>
+jit::Stats expect_eagers_bits(const Body& body, JitOptions options = {}) {
+  options.strict = true;
+  const Tensor expected = body();
+  const auto compiled = compile(body, options);
+  jit::Stats after;
+  for (int call = 0; call < 2; ++call) {
+    const jit::Stats before = jit::stats();
+    const Tensor result = compiled();
+    EXPECT_TRUE(same_bits(result, expected)) << result.dtype() << " " << result.sizes();
+    after = jit::stats();
+    after.launches -= before.launches;
+    after.bytes -= before.bytes;
+    after.eager_bytes -= before.eager_bytes;
+  }
+  return after;
+}
+
+// ---- copies and numbers -------------------------------------------------------------------------
+
+TEST(CopySteps, ACopyIsPartOfItsNeighboursKernel) {
+  manual_seed(1);
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kInt64, kBool}) {
+    SCOPED_TRACE(concat(dtype));
+    const Tensor x = (randn({600, 300}) > 0).to(dtype);
+    EXPECT_EQ(expect_eagers_bits([&] { return (x * x).clone() * x; }).launches, 1u);
+    EXPECT_EQ(expect_eagers_bits([&] { return x.t().contiguous() * x.t() * 2; }).launches, 1u);
+    EXPECT_EQ(expect_eagers_bits([&] {
+                const Tensor to = empty({600, 300}, {.dtype = dtype});
+                to.copy_(x * x);
+                return to * x;
+              }).launches,
+              1u);
+    EXPECT_EQ(expect_eagers_bits([&] {
+                const Tensor to = x.clone();
+                to.select(0, 3).copy_(x.select(0, 4) * 1);
+                to.slice(0, 0, 300).copy_(to.slice(0, 1, 301) * 1);
+                return to;
+              }).launches,
+              4u);
+  }
+}
+
+TEST(CopySteps, ACopyInAnotherOrderRunsByItself) {
+  const Tensor x = randn({64, 32, 48});
+  const auto body = [&] { return x.permute({2, 1, 0}).contiguous() * 2 + 1; };
+  EXPECT_EQ(expect_eagers_bits(body).launches, 2u);
+  EXPECT_EQ(expect_eagers_bits(body, {.fuse = Fuse::everything}).launches, 1u);
+}
+
+TEST(NumberSteps, AFilledTensorIsNotRead) {
+  manual_seed(1);
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kInt32, kBool}) {
+    SCOPED_TRACE(concat(dtype));
+    const Tensor x = (randn({512, 300}) * 3).to(dtype);
+    const auto body = [&] {
+      const Tensor threshold = full({512, 300}, 1, {.dtype = dtype});
+      return where(x > threshold, x, threshold);
+    };
+    const jit::Stats stats = expect_eagers_bits(body);
+    EXPECT_EQ(stats.launches, 1u);
+  }
+}
+
+TEST(NumberSteps, NumbersComeWithTheCall) {
+  const Tensor x = ones({40, 30});
+  const auto f = compile([&](double value) {
+    const Tensor y = x * 2;
+    y.fill_(value);
+    return y + x;
+  });
+  for (double value : {1.0, -0.0, 5.5, std::numeric_limits<double>::infinity()})
+    EXPECT_TRUE(same_bits(f(value), x + full({40, 30}, value)));
+}
+
+TEST(NumberSteps, PartsAndRows) {
+  manual_seed(1);
+  const Tensor x = randn({64, 200});
+  const JitOptions all{.fuse = Fuse::everything};
+  expect_eagers_bits(
+      [&] {
+        const Tensor y = x + 1;
+        y.slice(1, 3, 50).fill_(2);
+        y.select(0, 0).zero_();
+        return y * 2;
+      },
+      all);
+  expect_eagers_bits(
+      [&] {
+        const Tensor row = x.amax({-1}, true);
+        return (x - row) * full({64, 200}, 3) + full({64, 1}, 2) * row;
+      },
+      all);
+  expect_eagers_bits([&] { return full({64, 200}, 3).sum({-1}) + full({64}, 2); }, all);
+  expect_eagers_bits([&] { return full({64, 200}, 3).sum({0}) + x; }, all);
+  expect_eagers_bits([&] { return dropout(full({64, 200}, 3), 0.0) + x; }, all);
+}
+
+// ---- the peak of memory -------------------------------------------------------------------------
+
+TEST(PeakOfMemory, OnlyTheGroupsAtThePeakAreGivenUp) {
+  manual_seed(2);
+  const Tensor x = randn({512, 64}), target = randn({512, 64});
+  std::vector<Tensor> weights;
+  for (int i = 0; i < 2; ++i)
+    for (const Shape& sizes : {Shape{64, 256}, Shape{64, 256}, Shape{256, 64}})
+      weights.push_back((randn(sizes) * 0.1).requires_grad_());
+  const auto step = [&] {
+    Tensor y = x;
+    for (size_t i = 0; i < weights.size(); i += 3)
+      y = y + matmul(silu(matmul(y, weights[i])) * matmul(y, weights[i + 1]), weights[i + 2]);
+    const Tensor loss = (y - target).square().mean();
+    loss.backward();
+    const no_grad silent;
+    for (const Tensor& weight : weights) {
+      weight.sub_(weight.grad() * 1e-3);
+      weight.set_grad({});
+    }
+    return loss.detach();
+  };
+  const auto f = compile(step);
+  f();
+  const std::string text = f.explain();
+  int64_t planned = 0, op_by_op = 0;
+  const size_t line = text.find("memory: at most ");
+  ASSERT_NE(line, std::string::npos);
+  std::sscanf(text.c_str() + line, "memory: at most %ld bytes at a time, op by op %ld", &planned,
+              &op_by_op);
+  EXPECT_LE(planned, op_by_op + (64 << 10)) << text;
+  // 18 products, and one kernel for each update, and for what lies between products.
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 50) << text;
+  EXPECT_NE(text.find("mul_backward_self mul_backward_other silu_backward"), std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace tensora::test
