@@ -475,7 +475,8 @@ PyGetSetDef autograd_properties[] = {
 void add_autograd(PyObject* module) {
   node_type = add_type(module, node_spec);
   undo_type = add_type(module, undo_spec);
-  if (PyModule_AddFunctions(module, module_methods) != 0) throw PythonError{};
+  for (PyMethodDef* functions : {module_methods, sparse_methods})
+    if (PyModule_AddFunctions(module, functions) != 0) throw PythonError{};
 }
 
 }  // namespace tensora::python

@@ -3,6 +3,7 @@
 #include <structmember.h>
 
 #include "python/src/values.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/tensora.h"
 
 namespace tensora::python {
@@ -123,7 +124,10 @@ PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
 PyObject* wrap(Tensor tensor) {
   if (!tensor.defined()) Py_RETURN_NONE;
   TensorImpl& impl = tensor.impl();
-  if (!impl.wrapper) return wrap_as(tensor_type, std::move(tensor));
+  if (!impl.wrapper) {
+    PyTypeObject* const type = is_sparse(tensor) ? type_for_sparse() : tensor_type;
+    return wrap_as(type, std::move(tensor));
+  }
   auto* object = static_cast<TensorObject*>(impl.wrapper);
   if (impl.owns_wrapper) {
     take_back(object, std::move(tensor));  // with the reference that was the tensor's

@@ -32,6 +32,8 @@ const Tensor& tensor_argument(PyObject* object);
 
 /// The tensor's object; a new one if it has none. None for an undefined tensor.
 PyObject* wrap(Tensor tensor);
+/// The class of objects for sparse tensors, tensora.sparse.Sparse.
+PyTypeObject* type_for_sparse();
 /// A new object of a subclass for a tensor that has none yet.
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 PyObject* wrap_all(std::span<const Tensor> tensors);
@@ -49,6 +51,7 @@ PyObject* tensor_index_put(PyObject* self, PyObject* args);
 PyObject* tensor_compare(PyObject* a, PyObject* b, int op);
 extern PyType_Slot tensor_number_slots[];
 extern PyMethodDef exchange_methods[], autograd_methods[];
+extern PyMethodDef sparse_methods[];  // functions of the module
 extern PyGetSetDef autograd_properties[];
 int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags);
 void tensor_release_buffer(PyObject* self, Py_buffer* view);

@@ -53,13 +53,14 @@ class Sparse(Tensor):
         result = implementation(*args, **(kwargs or {}))
         return _written(name, args[0], result) if in_place else result
 
+    _layout, _begins = sparse_coo, None
+    _places = property(lambda self: _C._sparse_parts(self)[0])
+    _entries = property(lambda self: _C._sparse_parts(self)[1])
+    _unique = property(lambda self: _C._sparse_parts(self)[2])
     is_sparse = property(lambda self: self._layout is sparse_coo)
     is_sparse_csr = property(lambda self: self._layout is sparse_csr)
     layout = property(lambda self: self._layout)
-    device = property(lambda self: self._entries.device)
-    is_cpu = property(lambda self: self._entries.is_cpu)
-    is_cuda = property(lambda self: self._entries.is_cuda)
-    is_meta = property(lambda self: self._entries.is_meta)
+    data = property(lambda self: self.detach())
     requires_grad = property(lambda self: self._entries.requires_grad,
                              lambda self, value: self._entries.requires_grad_(value))
     grad_fn = property(lambda self: self._entries.grad_fn)
@@ -215,9 +216,9 @@ class Sparse(Tensor):
 def _made(places, values, shape, unique, layout):
     if isinstance(layout, bool):
         layout = sparse_csr if layout else sparse_coo
-    shape = tuple(shape)  # of one element, expanded: a storage for all might be larger than any address
-    made = Tensor._make_subclass(Sparse, _C.empty((1,) * len(shape), dtype=values.dtype, device="meta").expand(shape))
-    made._places, made._entries, made._unique, made._layout, made._begins = places, values, unique, layout, None
+    made = _C._make_sparse(places, values, tuple(shape), unique)
+    if layout is not sparse_coo:
+        made._layout = layout
     return made
 
 
@@ -230,13 +231,16 @@ def _written(name, target, result):
                            f"sparse tensor of shape {tuple(target.shape)} and {target.dtype}")
     if target.is_leaf and target.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    target._places, target._entries, target._unique, target._begins = result._places, result._entries, result._unique, None
+    _C._set_sparse_parts(target, *_C._sparse_parts(result))
+    if target._begins is not None:
+        target._begins = None
     return target
 
 
 def _with(tensor, values):
     made = _made(tensor._places, values, tensor.shape, tensor._unique, tensor._layout)
-    made._begins = tensor._begins
+    if tensor._begins is not None:
+        made._begins = tensor._begins
     return made
 
 
@@ -404,7 +408,7 @@ def _power(input, exponent):
     return _with(whole, whole._entries ** exponent)
 
 
-@_implements("zero")
+@_implements("zero", "zeros_like")
 def _zeroed(input):
     places = _C.zeros((input.sparse_dim(), 0), dtype=_C.int64, device=input.device)
     return _made(places, input._entries.detach()[:0], input.shape, True, input._layout)
@@ -417,6 +421,7 @@ def _constructor(dtype):
 
 
 overrides._register(Sparse)
+_C._set_sparse_type(Sparse)
 from . import _sparse_shapes  # noqa: E402,F401 - its ops are those of Sparse
 from ._sparse_creation import sparse_coo_tensor, sparse_csr_tensor, to_sparse  # noqa: E402
 from ._sparse_products import addmm, log_softmax, mm, sampled_addmm, smm, softmax, spmm  # noqa: E402,F401

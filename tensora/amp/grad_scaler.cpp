@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/optim/grad_scale_op.h"
@@ -84,8 +85,9 @@ std::vector<Tensor> GradScaler::check_gradients(const std::vector<Tensor>& param
   const no_grad silent;
   std::vector<std::vector<Tensor>> lists;
   for (const Tensor& parameter : parameters) {
-    const Tensor grad = parameter.grad();
+    Tensor grad = parameter.grad();
     if (!grad.defined()) continue;
+    if (const SparseParts* const parts = sparse_parts(grad)) grad = parts->values;
     check(!unscale || grad.dtype() != kFloat16,
           "GradScaler.unscale_: attempting to unscale float16 gradients; keep the parameters in "
           "float32 and let autocast cast them");

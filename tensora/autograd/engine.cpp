@@ -13,6 +13,7 @@
 #include "tensora/autograd/node_hooks.h"
 #include "tensora/autograd/pending_set.h"
 #include "tensora/autograd/queues.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/autograd/unit_gradient.h"
 #include "tensora/core/deferred.h"
 #include "tensora/core/determinism.h"
@@ -45,6 +46,10 @@ void accumulate(Tensor& into, Tensor&& grad) {
   if (!grad.defined()) return;
   if (!into.defined()) {
     into = std::move(grad);
+    return;
+  }
+  if (is_sparse(into) || is_sparse(grad)) [[unlikely]] {
+    into = sum_of_sparse(into, grad);
     return;
   }
   const bool sole_owner = into.impl().use_count() == 1 && owner_count(*into.impl().storage) == 1;
@@ -254,6 +259,8 @@ class Run {
     const Queue queue = queues_.of(*edge.node);
     queues_.hand_over(grad, made_on, queue);
     const QueueScope scope(queue);
+    if (is_sparse(grad) && !edge.node->is_leaf()) [[unlikely]]
+      grad = dense_of(grad);
     if (!captures_ && edge.node->is_leaf() && !waits_for_all(*edge.node, deterministic_)) {
       Tensors grads;
       grads.push_back(std::move(grad));
@@ -309,7 +316,9 @@ class Run {
 
   static void check_anomaly(const Node& node, const Tensors& results) {
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!results[i].defined() || !engine_ops().has_nan(results[i])) continue;
+      const SparseParts* const parts = sparse_parts(results[i]);
+      if (!results[i].defined() || !engine_ops().has_nan(parts ? parts->values : results[i]))
+        continue;
       fail("anomaly: the backward of '", node.name(), "' returned NaN for input ", i,
            node.created_at()
                ? concat("; its forward was called from:\n", node.created_at()->to_string())
@@ -343,6 +352,7 @@ Tensor root_gradient(std::string_view op, const Tensor& output, const Tensor& gi
         output.sizes(), " cannot have shape ", given.sizes());
   check(given.device() == output.device(), op, ": the gradient of an output on ", output.device(),
         " cannot be on ", given.device());
+  if (is_sparse(given)) return root_gradient(op, output, dense_of(given));
   if (given.dtype() == output.dtype()) return given;
   return engine_ops().cast(given, output.dtype(), output.device());
 }
@@ -389,7 +399,7 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!grads[i].defined()) continue;
     Tensor& sum = inputs[i].mutable_grad();
-    sum = sum.defined() ? engine_ops().add(sum, grads[i]) : grads[i];
+    sum = sum.defined() ? sum_of_sparse(sum, grads[i]) : grads[i];
   }
 }
 

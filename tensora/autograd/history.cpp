@@ -3,6 +3,7 @@
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/queued_node.h"
+#include "tensora/autograd/sparse_gradient.h"
 
 namespace tensora {
 
@@ -216,6 +217,9 @@ void check_inplace(const Tensor& tensor, std::string_view op, bool recording) {
 }
 
 Tensor shallow_detach(const Tensor& tensor) {
+  if (const SparseParts* const parts = sparse_parts(tensor)) [[unlikely]]
+    return make_sparse({parts->indices, shallow_detach(parts->values), parts->coalesced},
+                       tensor.sizes());
   const TensorImpl& impl = tensor.impl();
   auto* copy = new TensorImpl;
   copy->view = impl.view;

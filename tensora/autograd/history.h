@@ -41,6 +41,7 @@ class AccumulateGrad final : public Node, public Pooled {
 
  private:
   void take_in(Tensor& incoming);
+  void take_in_sparse(Tensor& incoming);
   bool has_layout(const Tensor& grad) const;
 
   struct Registered {
@@ -79,12 +80,13 @@ struct ViewOrigin {
 };
 
 /// Autograd's data of a tensor.
-struct AutogradMeta final : AutogradData, Pooled {
+struct AutogradMeta : AutogradData, Pooled {
   NodePtr grad_fn;
   uint32_t output = 0;                       // which output of grad_fn this tensor is
   IntrusivePtr<AccumulateGrad> accumulator;  // a leaf's, or where retain_grad keeps the gradient
   ViewOrigin view;
   bool retains_grad = false;
+  bool has_parts = false;    // of a sparse tensor: see sparse_gradient.h
   uint64_t retain_hook = 0;  // on grad_fn, where `retains_grad`
 };
 
@@ -128,6 +130,8 @@ struct EngineOps {
   Tensor (*sum_to)(const Tensor&, const Shape&);  // undoes broadcasting
   Tensor (*cast)(const Tensor&, DType, Device);
   bool (*has_nan)(const Tensor&);
+  Tensor (*densify)(const Tensor&);                     // of a sparse tensor
+  Tensor (*join_sparse)(const Tensor&, const Tensor&);  // the sum of two
 };
 const EngineOps& engine_ops();
 void set_engine_ops(const EngineOps& ops);

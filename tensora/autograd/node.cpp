@@ -12,6 +12,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
 #include "tensora/autograd/node_hooks.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/core/deferred.h"
 
 namespace tensora {
@@ -317,7 +318,28 @@ bool AccumulateGrad::has_layout(const Tensor& grad) const {
   return true;
 }
 
+// The entries are shared with nobody, so that they may be scaled in place.
+void AccumulateGrad::take_in_sparse(Tensor& incoming) {
+  const EngineOps& ops = engine_ops();
+  if (grad_.defined()) {
+    if (is_sparse(grad_) || is_grad_enabled())
+      grad_ = sum_of_sparse(grad_, incoming);
+    else
+      ops.add_(grad_, dense_of(incoming));
+    return;
+  }
+  const SparseParts& parts = *sparse_parts(incoming);
+  if (is_grad_enabled() ||
+      (incoming.impl().use_count() == 1 && !is_view(parts.values) && is_sole_owner(parts.values)))
+    grad_ = std::move(incoming);
+  else
+    grad_ =
+        make_sparse({parts.indices, ops.clone(parts.values), parts.coalesced}, incoming.sizes());
+}
+
 void AccumulateGrad::take_in(Tensor& incoming) {
+  if (is_sparse(incoming) || is_sparse(grad_)) [[unlikely]]
+    return take_in_sparse(incoming);
   const EngineOps& ops = engine_ops();
   if (grad_.defined()) {
     if (is_grad_enabled())

@@ -1,5 +1,6 @@
 #include "tensora/autograd/queues.h"
 
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/core/deferred.h"
 
 namespace tensora {
@@ -25,7 +26,9 @@ void BackwardQueues::pass(const Tensor& grad, const Queue& from, const Queue& to
   if (first == second) return;
   flush_deferred();
   control->order(first, second);
-  control->keep_for(grad.impl().storage->data(), second);
+  const SparseParts* const parts = sparse_parts(grad);
+  control->keep_for((parts ? parts->values : grad).impl().storage->data(), second);
+  if (parts) control->keep_for(parts->indices.impl().storage->data(), second);
 }
 
 void QueueScope::enter(const Queue& queue) {

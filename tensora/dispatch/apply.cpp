@@ -2,6 +2,8 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/autograd/sparse_gradient.h"
+#include "tensora/base/error_kinds.h"
 #include "tensora/base/fork.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/dispatch/deferral.h"
@@ -81,6 +83,9 @@ void require_library() {
   for (const Arg& input : inputs) {
     if (!input->defined()) continue;
     if (!contains(op.accepts, input->dtype())) fail_dtype(op, input->dtype());
+    check_as<NotImplementedError>(!is_sparse(*input), op.name,
+                                  ": sparse tensors are not supported by this op; convert the "
+                                  "tensor with to_dense first");
     if (!input->impl().view.data) place(*input);
   }
 }

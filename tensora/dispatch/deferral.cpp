@@ -1,5 +1,6 @@
 #include "tensora/dispatch/deferral.h"
 
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/core/deferred.h"
 
 namespace tensora {
@@ -17,6 +18,8 @@ bool find_address(TensorImpl& impl) {
 }
 
 [[noreturn, gnu::cold]] void fail_without_memory(const Tensor& tensor, std::string_view caller) {
+  check(!is_sparse(tensor), caller,
+        ": a sparse tensor has no memory for all elements; convert it with to_dense");
   check(!tensor.impl().storage->device().is_meta(), caller,
         ": the tensor belongs to a function that is being traced and has no data");
   fail(caller, ": a tensor of shape ", tensor.sizes(),

@@ -4,6 +4,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/dispatch/data_of.h"
 #include "tensora/ops.h"
 
@@ -73,6 +74,10 @@ void GradientBucket::put(size_t index) {
   const no_grad silent;
   Slot& slot = *slots_[index];
   Tensor grad = slot.param.grad();
+  if (is_sparse(grad)) {  // the ranks have different entries
+    grad = dense_of(grad);
+    slot.param.set_grad(grad);
+  }
   if (grad.requires_grad()) grad = grad.detach();
   slot.ready = slot.used = true;
   ++filled_;

@@ -1,5 +1,6 @@
 #include "tensora/libtorch/optim.h"
 
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/optim/adagrad.h"
 #include "tensora/optim/adam.h"
 #include "tensora/optim/adamw.h"
@@ -311,6 +312,8 @@ void Optimizer::zero_grad(bool set_to_none) {
       if (!param.grad().defined()) continue;
       if (set_to_none)
         param.set_grad({});
+      else if (is_sparse(param.grad()))
+        param.set_grad(without_entries(param.grad()));
       else
         param.grad().detach_().zero_();
     }

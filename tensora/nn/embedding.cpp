@@ -64,13 +64,14 @@ void Embedding::reset_parameters() { reset_table(weight, options.padding_idx); }
 
 Tensor Embedding::forward(const Tensor& input) const {
   return embedding(input, weight, options.padding_idx, options.max_norm, options.norm_type,
-                   options.scale_grad_by_freq);
+                   options.scale_grad_by_freq, options.sparse);
 }
 
 std::string Embedding::extra_repr() const {
   std::string text = concat(num_embeddings, ", ", embedding_dim);
   if (options.padding_idx) text += concat(", padding_idx=", *options.padding_idx);
-  return text + repr_norm(options.max_norm, options.norm_type, options.scale_grad_by_freq);
+  text += repr_norm(options.max_norm, options.norm_type, options.scale_grad_by_freq);
+  return options.sparse ? text + ", sparse=True" : text;
 }
 
 EmbeddingBag::EmbeddingBag(const Tensor& table, bool learned, EmbeddingBagOptions given)
@@ -94,7 +95,7 @@ void EmbeddingBag::reset_parameters() { reset_table(weight, options.padding_idx)
 Tensor EmbeddingBag::forward(const Tensor& input, const Tensor& offsets,
                              const Tensor& per_sample_weights) const {
   return embedding_bag(input, weight, offsets, options.max_norm, options.norm_type,
-                       options.scale_grad_by_freq, options.mode, false, per_sample_weights,
+                       options.scale_grad_by_freq, options.mode, options.sparse, per_sample_weights,
                        options.include_last_offset, options.padding_idx);
 }
 
@@ -102,6 +103,7 @@ std::string EmbeddingBag::extra_repr() const {
   std::string text = concat(num_embeddings, ", ", embedding_dim);
   text += repr_norm(options.max_norm, options.norm_type, options.scale_grad_by_freq);
   text += concat(", mode='", options.mode, "'");
+  if (options.sparse) text += ", sparse=True";
   if (options.padding_idx) text += concat(", padding_idx=", *options.padding_idx);
   return text;
 }

@@ -9,6 +9,7 @@ struct EmbeddingOptions {
   std::optional<double> max_norm = {};      // rows are scaled down to this norm when used
   double norm_type = 2;
   bool scale_grad_by_freq = false;
+  bool sparse = false;  // the gradient holds only the rows that were used: docs/sparse.md
 };
 struct PretrainedOptions {
   bool freeze = true;  // the rows are not learned
@@ -41,6 +42,7 @@ struct EmbeddingBagOptions {
   std::string mode = "mean";  // or "sum", "max"
   bool include_last_offset = false;
   std::optional<int64_t> padding_idx = {};
+  bool sparse = false;  // the gradient holds only the rows that were used: docs/sparse.md
 };
 
 /// Sums, averages or takes the maximum of the rows that each bag of numbers names. The table

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/base/check.h"
 #include "tensora/nn/module_handles.h"
 #include "tensora/nn/module_state.h"
@@ -275,7 +276,11 @@ void Module::convert(const std::function<Tensor(const Tensor&)>& convert) {
   const auto change = [&](const Tensor& tensor) {
     const Tensor grad = tensor.grad();
     tensor.set_data(convert(tensor.detach()));
-    if (grad.defined()) tensor.set_grad(convert(grad.detach()));
+    const SparseParts* const parts = sparse_parts(grad);
+    if (parts)
+      tensor.set_grad(with_values(grad, convert(parts->values.detach())));
+    else if (grad.defined())
+      tensor.set_grad(convert(grad.detach()));
   };
   for (const Tensor& tensor : parameters()) change(tensor);
   for (const Tensor& tensor : buffers()) change(tensor);
@@ -307,6 +312,10 @@ void Module::zero_grad(bool set_to_none) {
   for (const Tensor& tensor : parameters()) {
     const Tensor grad = tensor.grad();
     if (!grad.defined()) continue;
+    if (is_sparse(grad)) {
+      tensor.set_grad(set_to_none ? Tensor() : without_entries(grad));
+      continue;
+    }
     const Tensor plain = grad.detach();  // the same array, so that a captured graph finds it
     tensor.set_grad(set_to_none ? Tensor() : plain.zero_());
   }

@@ -4,6 +4,7 @@
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/sparse/sparse_parts.h"
 
 namespace tensora {
 namespace {
@@ -40,6 +41,8 @@ void register_engine_hooks(OpRegistry&) {
       .sum_to = [](const Tensor& x, const Shape& sizes) { return sum_to(x, sizes); },
       .cast = cast_to,
       .has_nan = has_nan,
+      .densify = densified,
+      .join_sparse = joined_entries,
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/base/check.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
@@ -92,7 +93,7 @@ class Run {
     loss_ = sign_ * loss.item<double>();
     std::vector<Tensor> parts;
     for (const Tensor& param : group_.params) {
-      const Tensor grad = param.grad();
+      const Tensor grad = dense_of(param.grad());
       parts.push_back(grad.defined()
                           ? grad.detach().to(wide_).reshape({-1})
                           : zeros({param.numel()}, {.dtype = wide_, .device = param.device()}));

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/base/check.h"
 #include "tensora/ops.h"
 
@@ -103,6 +104,8 @@ void Optimizer::zero_grad(bool set_to_none) {
       if (!grad.defined()) continue;
       if (set_to_none)
         param.set_grad({});
+      else if (is_sparse(grad))
+        param.set_grad(without_entries(grad));
       else if (grad.requires_grad())
         param.set_grad(zeros_like(grad.detach()));  // it was made with create_graph
       else

@@ -41,6 +41,14 @@ void SGD::update(ParamGroup& group) {
                      .maximize = group.flag("maximize")};
   StatePlan plan{.states = {}, .counted = false};
   if (attrs.momentum != 0) plan.states = {"momentum_buffer"};
+  // Rows without a gradient would not change.
+  const bool by_rows = attrs.momentum == 0 && attrs.weight_decay == 0 &&
+                       !scaling().found_inf.defined() && !scaling().grad_scale.defined() &&
+                       !group.flag("master_weights");
+  plan.sparse = by_rows ? SparseGradients::by_rows : SparseGradients::densify;
+  if (by_rows)
+    for (const SparseRows& part : sparse_rows_of(group))
+      part.param.index_add_(0, part.rows, part.values, attrs.maximize ? attrs.lr : -attrs.lr);
   for (const StepList& list : gather(*this, group, scaling(), plan)) {
     attrs.first = list.first;
     run_list(list, *this, plan, scaling(), attrs);

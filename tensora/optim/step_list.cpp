@@ -2,6 +2,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/ops.h"
+#include "tensora/ops/sparse/sparse_parts.h"
 
 namespace tensora::optim {
 namespace {
@@ -9,6 +10,10 @@ namespace {
 constexpr const char* kStep = "step";
 constexpr const char* kProduct = "mu_product";
 constexpr const char* kMaster = "master_param";
+
+bool has_rows(const Tensor& sparse) {
+  return sparse_parts(sparse)->indices.size(0) == 1 && !sparse.is_complex();
+}
 
 class Gatherer {
  public:
@@ -23,7 +28,10 @@ class Gatherer {
 
   std::vector<StepList> run() {
     for (const Tensor& param : group_.params)
-      if (const Tensor grad = param.grad(); grad.defined()) add(param, grad);
+      if (const Tensor grad = param.grad(); is_sparse(grad))
+        add_sparse(param, grad);
+      else if (grad.defined())
+        add(param, grad);
     for (StepList& list : lists_) {
       if (list.step_on_device.defined()) {
         part_company(list);
@@ -35,6 +43,12 @@ class Gatherer {
   }
 
  private:
+  void add_sparse(const Tensor& param, const Tensor& grad) {
+    check(plan_.sparse != SparseGradients::refuse, optimizer_.name(),
+          " does not support sparse gradients, please consider SGD, Adagrad or SparseAdam instead");
+    if (plan_.sparse == SparseGradients::densify || !has_rows(grad)) add(param, dense_of(grad));
+  }
+
   void add(const Tensor& param, const Tensor& grad) {
     Value& state = optimizer_.state(param);
     bool first = false;
@@ -142,6 +156,18 @@ class Gatherer {
 };
 
 }  // namespace
+
+std::vector<SparseRows> sparse_rows_of(const ParamGroup& group) {
+  std::vector<SparseRows> all;
+  for (const Tensor& param : group.params) {
+    const Tensor grad = param.grad();
+    if (!is_sparse(grad) || !has_rows(grad)) continue;
+    const Tensor whole = coalesced(grad.detach());
+    const SparseParts& parts = *sparse_parts(whole);
+    all.push_back({param, parts.indices.select(0, 0), parts.values});
+  }
+  return all;
+}
 
 std::vector<StepList> gather(Optimizer& optimizer, ParamGroup& group, const GradScaling& scaling,
                              const StatePlan& plan) {

@@ -25,12 +25,20 @@ struct StepList {
   bool first = false;  // their states were made for this step
 };
 
+/// What a step does with sparse gradients.
+enum class SparseGradients : uint8_t {
+  refuse,
+  densify,  // uses their dense form
+  by_rows,  // leaves them to step_rows, if entries are rows; uses the dense form of others
+};
+
 /// Which states a parameter has, by name.
 struct StatePlan {
   std::vector<const char*> states;
   bool counted = true;       // the state has a "step" too
   bool multiplied = false;   // and a "mu_product"
   double initial_value = 0;  // of the states
+  SparseGradients sparse = SparseGradients::refuse;
 };
 
 // Note [Who counts the steps]
@@ -41,6 +49,15 @@ struct StatePlan {
 // since only the device knows whether the step is skipped. Nothing reads it back, so it stays
 // there. The parameters of a list then share one counter; those that part company, because one of
 // them got no gradient, get a counter of their own.
+
+/// The rows of a parameter whose gradient is sparse.
+struct SparseRows {
+  Tensor param;
+  Tensor rows;    // their numbers; each once, in order
+  Tensor values;  // their gradients
+};
+/// Those of the group that `gather` leaves out with SparseGradients::by_rows.
+std::vector<SparseRows> sparse_rows_of(const ParamGroup& group);
 
 /// The parameters of the group that have a gradient; makes missing states and counts the step.
 std::vector<StepList> gather(Optimizer& optimizer, ParamGroup& group, const GradScaling& scaling,

@@ -4,7 +4,7 @@
 #include "tensora/ops/operators.h"
 #include "tensora/ops/sparse/csr_matmul.h"
 #include "tensora/ops/sparse/csr_transpose.h"
-#include "tensora/sparse/flat_indices.h"
+#include "tensora/ops/sparse/flat_indices.h"
 
 namespace tensora::sparse {
 namespace {

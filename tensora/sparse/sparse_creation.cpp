@@ -2,7 +2,7 @@
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/sparse/csr_transpose.h"
-#include "tensora/sparse/flat_indices.h"
+#include "tensora/ops/sparse/flat_indices.h"
 #include "tensora/sparse/sparse_tensor.h"
 
 namespace tensora::sparse {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tensora/distributed/threads.h"
+#include "tensora/nn/embedding.h"
 #include "tensora/optim/adamw.h"
 #include "tensora/optim/muon.h"
 #include "tensora/optim/sgd.h"
@@ -238,6 +239,20 @@ TEST(DataParallel, SeveralBackwardsAddUp) {
 
 // Ranks with fewer batches take part until all are finished; all end with the same parameters,
 // those of a process that gave every step the batches that there were.
+TEST(DataParallel, SparseGradientsAreExchangedInTheirDenseForm) {
+  run_ranks(2, [](ProcessGroup& world) {
+    manual_seed(1);
+    nn::Embedding table(4, 2, {.sparse = true});
+    distributed::DataParallel parallel(table);
+    for (int step = 0; step < 2; ++step) {  // the second one uses the buckets of the first
+      table.zero_grad();
+      table(tensor({static_cast<int64_t>(world.rank()), int64_t{3}})).sum().backward();
+      const Tensor expected = tensor({{0.5, 0.5}, {0.5, 0.5}, {0., 0.}, {1., 1.}}, kFloat32);
+      EXPECT_TRUE(equal(table.weight.grad(), expected)) << table.weight.grad();
+    }
+  });
+}
+
 TEST(DataParallel, UnevenInputs) {
   for (const int stage : {0, 1, 2}) {
     const auto batches_of = [](int epoch, int rank) { return epoch == rank ? 5 : 2; };

@@ -75,7 +75,6 @@ ALLOWED = {
     "jit.py:trace": {"example_inputs": "", "args": "", "kwargs": EVERYTHING_AT_ONCE},
     "jit.py:ignore": {"kwargs": EVERYTHING_AT_ONCE},
     "jit.py:annotate": {"the_type": EVERYTHING_AT_ONCE},
-    "nn/functional.py:embedding": {"sparse": "gradients are dense; SparseAdam finds their rows"},
     "nn/functional.py:fractional_max_pool2d_with_indices": {"return_indices": "they are always returned, as in PyTorch"},
     "nn/functional.py:fractional_max_pool3d_with_indices": {"return_indices": "they are always returned, as in PyTorch"},
     "distributions/constraint_registry.py:_semidefinite": {"constraint": "the form of such functions"},

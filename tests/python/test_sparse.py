@@ -204,3 +204,164 @@ def test_parts_that_do_not_fit_are_refused(make, message):
 def test_products_of_half_types_are_summed_in_float32():
     a = tensora.ones(2, 3000).half().to_sparse_csr()
     assert (a @ tensora.ones(3000, 1).half()).flatten().tolist() == [3000, 3000]
+
+
+# ---- sparse gradients ----------------------------------------------------------------------------------
+
+PLACES = tensora.tensor([[4, 0, 4], [2, 4, 0]])
+
+
+def lookup(sparse, weight=None, padding_idx=None):
+    """A table of which some rows are used, after backward."""
+    tensora.manual_seed(3)
+    table = tensora.nn.Embedding(6, 2, padding_idx=padding_idx, sparse=sparse, _weight=weight)
+    loss_of(table).backward()
+    return table
+
+
+def loss_of(table):
+    rows = table(PLACES)
+    return (rows * tensora.arange(12.0).reshape(2, 3, 2)).sum() + rows.square().sum()
+
+
+def test_gradients_of_embeddings_are_sparse():
+    grad, expected = lookup(True).weight.grad, lookup(False).weight.grad
+    assert grad.is_sparse and grad.layout is tensora.sparse_coo and isinstance(grad, tensora.Tensor)
+    assert grad.shape == (6, 2) and grad.device.type == "cpu" and not grad.is_coalesced() and grad._nnz() == 6
+    assert grad.coalesce().indices().tolist() == [[0, 2, 4]]
+    assert tensora.allclose(grad.to_dense(), expected)
+    assert lookup(True, padding_idx=4).weight.grad._nnz() == 3
+    assert tensora.allclose(lookup(True, padding_idx=4).weight.grad.to_dense(), lookup(False, padding_idx=4).weight.grad)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_gradients_of_bags_are_sparse(mode):
+    found = []
+    for sparse_ in (False, True):
+        tensora.manual_seed(3)
+        bags = tensora.nn.EmbeddingBag(6, 2, mode=mode, sparse=sparse_, padding_idx=2)
+        (bags(PLACES.flatten(), tensora.tensor([0, 1, 4])) * tensora.arange(6.0).reshape(3, 2)).sum().backward()
+        found.append(bags.weight.grad)
+    assert found[1].is_sparse and tensora.allclose(found[1].to_dense(), found[0])
+    with pytest.raises(ValueError, match="max"):
+        tensora.nn.EmbeddingBag(6, 2, mode="max", sparse=True)(PLACES)
+
+
+def test_sparse_gradients_add():
+    table = lookup(True)
+    first = table.weight.grad
+    loss_of(table).backward()
+    assert table.weight.grad.is_sparse and table.weight.grad._nnz() == 12 and first._nnz() == 6
+    expected = lookup(False).weight.grad
+    assert tensora.allclose(table.weight.grad.to_dense(), 2 * expected)
+    table.weight.sum().backward()
+    assert not table.weight.grad.is_sparse and tensora.allclose(table.weight.grad, 2 * expected + 1)
+    assert tensora.autograd.grad(loss_of(table), table.weight)[0].is_sparse
+
+
+def test_hooks_see_and_replace_sparse_gradients():
+    table = tensora.nn.Embedding(6, 2, sparse=True)
+    seen = []
+    table.weight.register_hook(lambda grad: seen.append(grad.is_sparse) or grad * 2)
+    table.weight.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad._nnz()))
+    table(PLACES).sum().backward()
+    assert seen == [True, 6]
+    assert table.weight.grad.to_dense().sum() == 24
+
+
+def steps(make, sparse_, count=4):
+    table = lookup(sparse_)
+    optimizer = make(table.parameters())
+    for _ in range(count):
+        optimizer.step()
+        optimizer.zero_grad()
+        loss_of(table).backward()
+    return table.weight.detach()
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: tensora.optim.SGD(p, 0.1), lambda p: tensora.optim.SGD(p, 0.1, maximize=True),
+    lambda p: tensora.optim.SGD(p, 0.1, momentum=0.9), lambda p: tensora.optim.Adagrad(p, 0.1),
+    lambda p: tensora.optim.Adagrad(p, 0.1, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5),
+    lambda p: tensora.optim.SparseAdam(p, 0.1), lambda p: tensora.optim.SparseAdam(p, 0.1, maximize=True)])
+def test_optimizers_step_sparse_gradients(make):
+    assert tensora.allclose(steps(make, True), steps(make, False), 1e-6, 1e-6)
+
+
+def test_other_optimizers_refuse_sparse_gradients():
+    for kind in (tensora.optim.Adam, tensora.optim.AdamW, tensora.optim.RMSprop, tensora.optim.Adadelta):
+        table = lookup(True)
+        with pytest.raises(RuntimeError, match="does not support sparse gradients"):
+            kind(table.parameters()).step()
+
+
+def test_sparse_adam_of_single_elements():
+    tables = []
+    for sparse_ in (True, False):
+        weight = tensora.nn.Parameter(tensora.ones(3, 4))
+        optimizer = tensora.optim.SparseAdam([weight], lr=0.1)
+        for at in ([[0, 2], [1, 3]], [[0, 1], [1, 0]]):
+            grad = tensora.sparse_coo_tensor(at, [1.0, -2.0], (3, 4))
+            if sparse_:
+                weight.grad = grad
+                optimizer.step()
+        tables.append(weight.detach())
+    changed = (tables[0] != 1).nonzero().tolist()
+    assert changed == [[0, 1], [1, 0], [2, 3]]  # no other element of those rows
+
+
+def test_clipping_and_scaling_sparse_gradients():
+    dense, table = lookup(False), lookup(True)
+    norms = [tensora.nn.utils.clip_grad_norm_(t.parameters(), 1.5) for t in (dense, table)]
+    assert tensora.allclose(*norms) and table.weight.grad.is_sparse
+    assert tensora.allclose(table.weight.grad.to_dense(), dense.weight.grad)
+    for t in (dense, table):
+        tensora.nn.utils.clip_grad_value_(t.parameters(), 0.2)
+    assert tensora.allclose(table.weight.grad.to_dense(), dense.weight.grad)
+    tensora.nn.utils.clip_grads_with_norm_(table.parameters(), 0.5, tensora.tensor(1.0))
+    assert tensora.allclose(table.weight.grad.to_dense(), dense.weight.grad * 0.5, 1e-4)
+    table.zero_grad(set_to_none=False)
+    assert table.weight.grad.is_sparse and table.weight.grad._nnz() == 0
+    results = []
+    for sparse_ in (False, True):
+        table = lookup(sparse_)
+        table.zero_grad()
+        scaler, optimizer = tensora.amp.GradScaler("cpu", init_scale=4.0), tensora.optim.SGD(table.parameters(), 0.1)
+        scaler.scale(loss_of(table)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        results.append(table.weight.detach())
+    assert tensora.allclose(*results)
+
+
+def test_a_function_may_return_a_sparse_gradient():
+    class Lookup(tensora.autograd.Function):
+        @staticmethod
+        def forward(ctx, table):
+            ctx.shape = table.shape
+            return table[1]
+
+        @staticmethod
+        def backward(ctx, grad):
+            return tensora.sparse_coo_tensor([[1]], grad.unsqueeze(0), ctx.shape)
+    weight = tensora.ones(4, 2, requires_grad=True)
+    (Lookup.apply(weight) * 3).sum().backward()
+    assert weight.grad.is_sparse and weight.grad.to_dense().tolist() == [[0, 0], [3, 3], [0, 0], [0, 0]]
+    doubled = weight * 2
+    weight.grad = None
+    Lookup.apply(doubled).sum().backward()  # what computes needs the dense form
+    assert not weight.grad.is_sparse and weight.grad[1].tolist() == [2, 2]
+
+
+def test_sparse_gradients_are_copied_and_moved():
+    table = lookup(True)
+    expected = table.weight.grad.to_dense()
+    again = copy.deepcopy(table.weight.grad)
+    assert tensora.equal(again.to_dense(), expected) and tensora.equal(pickle.loads(pickle.dumps(again)).to_dense(), expected)
+    assert table.weight.grad.data.is_sparse and table.weight.grad.detach()._nnz() == 6
+    table.double()
+    assert table.weight.grad.dtype is tensora.float64 and tensora.allclose(table.weight.grad.to_dense(), expected.double())
+    table.weight.grad.mul_(2)
+    assert tensora.allclose(table.weight.grad.to_dense(), 2 * expected.double())
+    with pytest.raises(NotImplementedError, match="sparse"):
+        tensora.sigmoid(table.weight.grad)

@@ -207,9 +207,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
               norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
     """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient; rows whose `norm_type`-norm is above
-    `max_norm` are scaled down in place; `scale_grad_by_freq` divides gradients by how often their row occurs. The
-    gradient is dense with `sparse`, too."""
-    return _C.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+    `max_norm` are scaled down in place; `scale_grad_by_freq` divides gradients by how often their row occurs. With
+    `sparse` the gradient is a sparse tensor of the rows that were used."""
+    return _C.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
 
 
 def _max_pool(name: str, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,

@@ -10,9 +10,9 @@ from .per_parameter import _PerParameter
 
 
 class SparseAdam(_PerParameter):
-    """Adam (Kingma, 2015) of those rows of `params` whose gradient is not zero: the other rows, and their means of
-    gradients and squares (`betas`), stay as they are. For tables of which a step uses few rows; gradients are dense. `lr`
-    is the learning rate, `eps` is added to the root of the mean square, and `maximize` goes up instead of down."""
+    """Adam (Kingma, 2015) of the entries that the sparse gradients of `params` have: the other elements, and their means of
+    gradients and squares (`betas`), stay as they are. Of a dense gradient, the rows that are not zero count. `lr` is the
+    learning rate, `eps` is added to the root of the mean square, and `maximize` goes up instead of down."""
     _state_names = (("exp_avg", "exp_avg_sq"), ("step",))
 
     def __init__(self, params: _Params, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -32,12 +32,26 @@ class SparseAdam(_PerParameter):
         if not state:
             state.update(step=0, exp_avg=_C.zeros_like(parameter), exp_avg_sq=_C.zeros_like(parameter))
         state["step"] += 1
-        used = gradient != 0
-        rows = (used.flatten(1).any(1) if used.dim() > 1 else used).nonzero().flatten()
-        (beta1, beta2), gradient = group["betas"], gradient.index_select(0, rows)
-        mean = state["exp_avg"].index_select(0, rows).lerp_(gradient, 1 - beta1)
-        square = state["exp_avg_sq"].index_select(0, rows).lerp_(gradient.square(), 1 - beta2)
-        state["exp_avg"].index_copy_(0, rows, mean)
-        state["exp_avg_sq"].index_copy_(0, rows, square)
+        rows, gradient, sparse_dims = _used(gradient)
+
+        def by_rows(tensor):
+            return tensor.view(math.prod(tensor.shape[:sparse_dims]), *tensor.shape[sparse_dims:]) if sparse_dims > 1 else tensor
+        beta1, beta2 = group["betas"]
+        means, squares = by_rows(state["exp_avg"]), by_rows(state["exp_avg_sq"])
+        mean = means.index_select(0, rows).lerp_(gradient, 1 - beta1)
+        square = squares.index_select(0, rows).lerp_(gradient.square(), 1 - beta2)
+        means.index_copy_(0, rows, mean)
+        squares.index_copy_(0, rows, square)
         rate = group["lr"] * math.sqrt(1 - beta2 ** state["step"]) / (1 - beta1 ** state["step"])
-        parameter.index_add_(0, rows, -rate * mean / (square.sqrt() + group["eps"]))
+        by_rows(parameter).index_add_(0, rows, -rate * mean / (square.sqrt() + group["eps"]))
+
+
+def _used(gradient):
+    """The numbers of the rows that have a gradient, each once, the gradients, and how many dims number them."""
+    if gradient.is_sparse:
+        from ..sparse import _flat
+        whole = gradient.coalesce()
+        return _flat(whole.indices(), whole.shape), whole.values(), whole.sparse_dim()
+    used = gradient != 0
+    rows = (used.flatten(1).any(1) if used.dim() > 1 else used).nonzero().flatten()
+    return rows, gradient.index_select(0, rows), 1

@@ -4,10 +4,12 @@
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/index/index_select.h"
+#include "tensora/ops/index/nonzero.h"
 #include "tensora/ops/nn/embedding_op.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/p_norm.h"
 #include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/sparse/sparse_parts.h"
 
 namespace tensora {
 namespace {
@@ -66,8 +68,10 @@ constinit OpDef<EmbeddingAttrs> embedding_op = define(Op<EmbeddingAttrs>{
           const Tensor places = ravel(indices);
           const Tensor scale =
               attrs.scale_grad_by_freq ? rarity_of(places, weight[0], rows) : Tensor();
-          vjp.set(0, apply(embedding_backward_op, {rows, places, Tensor(), scale},
-                           {weight[0], attrs.padding_idx}));
+          const EmbeddingBackwardAttrs back{weight[0], attrs.padding_idx};
+          vjp.set(0, attrs.sparse
+                         ? sparse_rows(rows, places, Tensor(), scale, back)
+                         : apply(embedding_backward_op, {rows, places, Tensor(), scale}, back));
         },
     .saves = {in(1)},
     .accepts = kElementDTypes,
@@ -105,6 +109,27 @@ Tensor rarity_of(const Tensor& indices, int64_t rows, const Tensor& like) {
   return reciprocal(index_select(counts, 0, indices));
 }
 
+Tensor sparse_rows(const Tensor& grad, const Tensor& indices, const Tensor& rows,
+                   const Tensor& scale, const EmbeddingBackwardAttrs& attrs) {
+  Tensor places = to(indices, kInt64), values = grad, factors = scale, from = rows;
+  // What does not count gets no entry: an optimizer of rows would change that row.
+  Tensor counts;
+  if (attrs.padding_idx >= 0) counts = places != attrs.padding_idx;
+  if (rows.defined()) counts = counts.defined() ? logical_and(counts, rows >= 0) : rows >= 0;
+  if (counts.defined() && !counts.is_meta()) {
+    const Tensor chosen = ravel(nonzero(counts));
+    places = index_select(places, 0, chosen);
+    if (from.defined())
+      from = index_select(from, 0, chosen);
+    else
+      values = index_select(values, 0, chosen);
+    if (factors.defined()) factors = index_select(factors, 0, chosen);
+  }
+  if (from.defined()) values = index_select(values, 0, from);
+  if (factors.defined()) values = values * to(unsqueeze(factors, 1), values.dtype());
+  return make_sparse({unsqueeze(places, 0), values}, {attrs.num_embeddings, grad.size(1)});
+}
+
 const Tensor& embedding_renorm_(const Tensor& weight, const Tensor& indices, double max_norm,
                                 double norm_type) {
   return called_as("embedding_renorm_", [&]() -> const Tensor& {
@@ -121,12 +146,11 @@ const Tensor& embedding_renorm_(const Tensor& weight, const Tensor& indices, dou
 Tensor embedding(const Tensor& input, const Tensor& weight, std::optional<int64_t> padding_idx,
                  std::optional<double> max_norm, double norm_type, bool scale_grad_by_freq,
                  bool sparse) {
-  check(!sparse, "embedding: sparse gradients are not supported; leave sparse at false");
   check(weight.dim() == 2, "embedding: expected a weight [rows, columns], got shape ",
         weight.sizes());
   const int64_t padding = wrapped_padding("embedding", padding_idx, weight.size(0));
   if (max_norm) embedding_renorm_(weight, input, *max_norm, norm_type);
-  return apply(embedding_op, {weight, input}, {padding, scale_grad_by_freq});
+  return apply(embedding_op, {weight, input}, {padding, scale_grad_by_freq, sparse});
 }
 
 }  // namespace tensora

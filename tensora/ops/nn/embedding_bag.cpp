@@ -118,8 +118,9 @@ void bag_vjp(Vjp& vjp, const EmbeddingBagAttrs& attrs) {
       const Tensor rare = rarity_of(indices, weight[0], grad);
       scale = scale.defined() ? scale * rare : rare;
     }
-    vjp.set(0, apply(embedding_backward_op, {grad, indices, bag, scale},
-                     {weight[0], attrs.padding_idx}));
+    const EmbeddingBackwardAttrs back{weight[0], attrs.padding_idx};
+    vjp.set(0, attrs.sparse ? sparse_rows(grad, indices, bag, scale, back)
+                            : apply(embedding_backward_op, {grad, indices, bag, scale}, back));
   }
   if (!weighted || !vjp.needs(3)) return;
   const Tensor products = index_select(vjp.input(0), 0, indices) * index_select(grad, 0, row);
@@ -153,13 +154,14 @@ Tensor embedding_bag(const Tensor& input, const Tensor& weight, const Tensor& of
                      std::string_view mode, bool sparse, const Tensor& per_sample_weights,
                      bool include_last_offset, std::optional<int64_t> padding_idx) {
   constexpr std::string_view op = "embedding_bag";
-  check(!sparse, op, ": sparse gradients are not supported; leave sparse at false");
   check_as<ValueError>(weight.dim() == 2, op, ": expected a weight [rows, columns], got shape ",
                        weight.sizes());
   const int64_t padding = wrapped_padding(op, padding_idx, weight.size(0));
   // As in PyTorch the rows of a matrix end their bags themselves.
   const bool ended = include_last_offset && input.dim() != 2;
-  const EmbeddingBagAttrs attrs{parse_mode(mode), ended, padding, scale_grad_by_freq};
+  const EmbeddingBagAttrs attrs{parse_mode(mode), ended, padding, scale_grad_by_freq, sparse};
+  check_as<ValueError>(!sparse || attrs.mode != BagMode::max, op,
+                       ": the gradient of the mode \"max\" cannot be sparse");
   check_as<ValueError>(!scale_grad_by_freq || attrs.mode != BagMode::max, op,
                        ": scale_grad_by_freq is not supported for the mode \"max\"");
   const bool weighted = per_sample_weights.defined();

@@ -10,11 +10,12 @@ namespace tensora {
 struct EmbeddingAttrs {
   int64_t padding_idx = -1;  // gets no gradient
   bool scale_grad_by_freq = false;
+  bool sparse = false;  // the gradient is
 };
 constexpr auto describe(std::type_identity<EmbeddingAttrs>) {
   using A = EmbeddingAttrs;
   return fields(field("padding_idx", &A::padding_idx),
-                field("scale_grad_by_freq", &A::scale_grad_by_freq));
+                field("scale_grad_by_freq", &A::scale_grad_by_freq), field("sparse", &A::sparse));
 }
 extern OpDef<EmbeddingAttrs> embedding_op;
 
@@ -35,5 +36,8 @@ extern OpDef<EmbeddingBackwardAttrs> embedding_backward_op;
 int64_t wrapped_padding(std::string_view op, std::optional<int64_t> padding_idx, int64_t rows);
 /// 1 / how often each of the indices occurs, of the dtype in which `like` is summed.
 Tensor rarity_of(const Tensor& indices, int64_t rows, const Tensor& like);
+/// What `embedding_backward` computes, as a sparse gradient.
+Tensor sparse_rows(const Tensor& grad, const Tensor& indices, const Tensor& rows,
+                   const Tensor& scale, const EmbeddingBackwardAttrs& attrs);
 
 }  // namespace tensora

@@ -11,6 +11,7 @@
 #include "tensora/ops/reduce/p_norm.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/sparse/sparse_parts.h"
 
 namespace tensora {
 namespace {
@@ -307,10 +308,18 @@ void adam_step(std::string_view op, std::span<const Tensor> params, std::span<co
                          o.maximize});
 }
 
-SmallVector<Arg, 8> gradients_of(std::span<const Tensor> parameters, std::vector<Tensor>& grads) {
-  for (const Tensor& parameter : parameters)
-    if (parameter.grad().defined()) grads.push_back(parameter.grad());
-  return args_of(grads);
+// Of a sparse gradient, the values: of equal indices the sum counts.
+std::vector<Tensor> gradients_of(std::span<const Tensor> parameters) {
+  std::vector<Tensor> grads;
+  for (const Tensor& parameter : parameters) {
+    Tensor grad = parameter.grad();
+    if (is_sparse(grad)) {
+      parameter.set_grad(coalesced(grad));
+      grad = sparse_parts(parameter.grad())->values;
+    }
+    if (grad.defined()) grads.push_back(std::move(grad));
+  }
+  return grads;
 }
 
 bool is_dense_list(std::span<const Tensor> tensors) {
@@ -394,14 +403,16 @@ void fused_sgd_(std::span<const Tensor> params, std::span<const Tensor> grads,
 
 Tensor get_total_norm(std::span<const Tensor> tensors, double norm_type, bool error_if_nonfinite) {
   if (tensors.empty()) return zeros({});
-  return narrowed(wide_norm("get_total_norm", tensors, norm_type, error_if_nonfinite), tensors);
+  std::vector<Tensor> parts;
+  for (const Tensor& tensor : tensors)
+    parts.push_back(is_sparse(tensor) ? sparse_parts(coalesced(tensor))->values : tensor);
+  return narrowed(wide_norm("get_total_norm", parts, norm_type, error_if_nonfinite), tensors);
 }
 
 Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
   const no_grad silent;
-  std::vector<Tensor> grads;
-  gradients_of(parameters, grads);
+  const std::vector<Tensor> grads = gradients_of(parameters);
   if (grads.empty()) return zeros({});
   const Tensor total = wide_norm("clip_grad_norm_", grads, norm_type, error_if_nonfinite);
   clip(grads, total, {.limit = max_norm});
@@ -410,8 +421,7 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, doub
 
 void clip_grad_value_(std::span<const Tensor> parameters, double clip_value) {
   const no_grad silent;
-  std::vector<Tensor> grads;
-  gradients_of(parameters, grads);
+  const std::vector<Tensor> grads = gradients_of(parameters);
   if (!grads.empty()) clip(grads, {}, {.limit = clip_value, .by_norm = false});
 }
 

@@ -1,6 +1,7 @@
 #include "tensora/ops/shape/detach.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/sparse_gradient.h"
 #include "tensora/dispatch/op.h"
 
 namespace tensora {
@@ -22,6 +23,7 @@ void register_detach(OpRegistry& registry) { registry.add(detach_op); }
 
 Tensor Tensor::detach() const {
   const no_grad silent;
+  if (is_sparse(*this)) return shallow_detach(*this);
   Tensor alias = apply(detach_op, {*this});
   // A tracked view would take part in its base's history when either is written to.
   delete std::exchange(alias.impl().autograd, nullptr);

@@ -97,7 +97,7 @@ class Embedding(Module):
 
     The vector at `padding_idx` begins as zeros and gets no gradient. Vectors whose `norm_type`-norm is above `max_norm` are
     scaled down when they are looked up. `scale_grad_by_freq` divides gradients by how often their vector occurs. With
-    `sparse`, too, the gradient is dense; `optim.SparseAdam` steps the vectors that were used.
+    `sparse` the gradient is a sparse tensor of the vectors that were used, for `optim.SparseAdam`, `SGD` and `Adagrad`.
     """
     weight: Parameter
 
@@ -147,8 +147,8 @@ class EmbeddingBag(Module):
     `embedding_dim` numbers.
 
     Vectors whose `norm_type`-norm is above `max_norm` are scaled down when they are looked up. `scale_grad_by_freq` divides
-    gradients by how often their vector occurs. With `sparse`, too, the gradient is dense. With
-    `include_last_offset` the offsets end with the number of indices. Indices equal to `padding_idx` do not count.
+    gradients by how often their vector occurs. With `sparse` the gradient is a sparse tensor of
+    the vectors that were used, not for the mode "max". With `include_last_offset` the offsets end with the number of indices. Indices equal to `padding_idx` do not count.
     """
     weight: Parameter
 
@@ -182,7 +182,7 @@ class EmbeddingBag(Module):
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return _C.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
-                                self.mode, False, per_sample_weights, self.include_last_offset, self.padding_idx)
+                                self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
 
     def extra_repr(self) -> str:
         usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}

@@ -1,9 +1,10 @@
-#include "tensora/sparse/flat_indices.h"
+// Registers nothing: helpers of sparse tensors.
+#include "tensora/ops/sparse/flat_indices.h"
 
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 
-namespace tensora::sparse {
+namespace tensora {
 
 Tensor flat_indices(const Tensor& indices, const Shape& sizes) {
   Tensor result;
@@ -48,4 +49,4 @@ Tensor elements_at(const Tensor& dense, const Tensor& indices) {
   return index_select(reshape(dense, rows), 0, flat_indices(indices, dense.sizes()));
 }
 
-}  // namespace tensora::sparse
+}  // namespace tensora

@@ -4,7 +4,7 @@
 
 #include "tensora/core/tensor.h"
 
-namespace tensora::sparse {
+namespace tensora {
 
 /// The position of each column of `indices` (D nnz) in a tensor of the first D `sizes`. In a dim of
 /// size 1 every index counts as 0, as in broadcasting.
@@ -21,4 +21,4 @@ int64_t leading_numel(const Shape& sizes, int64_t count);
 /// of size 1 is read at 0.
 Tensor elements_at(const Tensor& dense, const Tensor& indices);
 
-}  // namespace tensora::sparse
+}  // namespace tensora
