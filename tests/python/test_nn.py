@@ -472,3 +472,10 @@ def test_losses_of_tensors_of_other_sizes_warn(loss):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loss(x, torch.randn(3, 1))
+
+
+def test_gradients_are_converted_with_their_parameters():
+    layer = torch.nn.Linear(2, 2)
+    layer(torch.ones(1, 2)).sum().backward()
+    layer.double()
+    assert layer.weight.grad.dtype is torch.float64 and layer.weight.grad.tolist() == [[1, 1], [1, 1]]

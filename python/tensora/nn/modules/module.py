@@ -379,9 +379,10 @@ class Module(Stateful, Hooked):
         for name, parameter in self._parameters.items():
             if parameter is not None:
                 with no_grad():
+                    grad = parameter.grad  # one that does not fit the new data is dropped
                     parameter.data = fn(parameter.data)
-                    if parameter.grad is not None:
-                        parameter.grad = fn(parameter.grad)
+                    if grad is not None:
+                        parameter.grad = fn(grad)
         for name, buffer in self._buffers.items():
             if is_lazy(buffer):
                 buffer.data = fn(buffer.data)
