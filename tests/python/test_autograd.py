@@ -436,3 +436,27 @@ def test_autocast():
         with torch.autocast("cpu", enabled=False):
             assert (a @ b).dtype is torch.float32
     assert (a @ b).dtype is torch.float32
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_derivatives_through_checkpoints_inside_a_checkpoint(order):
+    from tensora.utils.checkpoint import checkpoint
+    layer = torch.nn.Linear(3, 3, dtype=torch.float64)
+
+    def found(run):
+        x = torch.tensor([0.3, 0.5, 0.7], dtype=torch.float64, requires_grad=True)
+
+        def inner(t):
+            return layer(t).tanh() * t
+
+        def outer(t):
+            h = t.sin()  # the second one captures what the outer body computed
+            return run(inner, h) * run(lambda u: run(lambda v: (v * h).exp(), u * u), t)
+        value, results = run(outer, x).sum(), []
+        for last in range(1, order + 1):
+            gradients = torch.autograd.grad(value, (x, *layer.parameters()), create_graph=last < order)
+            results += gradients
+            value = sum(g.square().sum() for g in gradients)
+        return results
+    for a, b in zip(found(checkpoint), found(lambda function, *args: function(*args)), strict=True):
+        assert torch.allclose(a, b, 1e-9, 1e-9)
