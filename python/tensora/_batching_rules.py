@@ -116,6 +116,8 @@ def _along(position, whole=None):
         value = args[0] = args[0]._value
         key = next((k for k in ("dim", "dims", "axis") if k in kwargs), None)
         given = kwargs[key] if key else args[position] if len(args) > position else None
+        if given is not None and not isinstance(given, (int, tuple, list)):
+            return NotImplemented  # a dtype
         if given is None or (isinstance(given, (tuple, list)) and not given):
             if whole is None:
                 return NotImplemented

@@ -35,7 +35,8 @@ Mode parse_mode(const std::string& text) {
     if (known.name == text) return known.mode;
   std::string names;
   for (const NamedMode& known : kModes) names += concat(names.empty() ? "" : ", ", known.name);
-  fail("--mode: there is no mode '", text, "'; expected some of ", names);
+  fail("--mode: there is no mode '", text, "'; expected some of ", names,
+       text == "vmap" ? "; vmap is of the Python package: tests/suite/vmap_mode.py" : "");
 }
 
 uint64_t parse_number(std::string_view option, const std::string& text) {
