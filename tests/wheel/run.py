@@ -74,6 +74,19 @@ def check_packing(work, version):
         assert name in names, name
 
 
+def check_cuda_packing(work, version):
+    """The wheel tensora-dl-cuda, of stand-ins: pip installs it, and its version is that of the project."""
+    folder, target = work / "cuda_files", work / "cuda_installed"
+    for name in ("lib/libtensora_cuda.so", "_cuda.stand-in.so"):
+        (folder / "tensora" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "tensora" / name).write_bytes(name.encode())
+    wheel = run(sys.executable, ROOT / "python/wheel/pack_cuda.py", folder, "--out", work / "cuda_packed").strip()
+    run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", target, wheel)
+    assert (target / "tensora/lib/libtensora_cuda.so").read_bytes() == b"lib/libtensora_cuda.so"
+    about = (target / f"tensora_dl_cuda-{version}.dist-info/METADATA").read_text()
+    assert f"Version: {version}\n" in about and f"Requires-Dist: tensora-dl (=={version})" in about, about
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for option in ("--cmake", "--build", "--compiler"):
@@ -104,6 +117,7 @@ def main():
         check_packing(work, version)
     else:
         print("the wheel is not packed: scikit-build-core is not installed, or the build is elsewhere")
+    check_cuda_packing(work, version)
     program = package / "bin/tensora"
     if program.exists():
         assert run(program, "--version").strip() == f"tensora {version}"
