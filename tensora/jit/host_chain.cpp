@@ -4,15 +4,18 @@
 #include <cstring>
 #include <utility>
 
+#include "tensora/base/kept_by_thread.h"
+
 namespace tensora::jit {
 namespace {
 
 // A thread's blocks, for its next chain: calls on small arrays would mostly allocate.
 constexpr size_t kMostSpareFloats = size_t{1} << 18;
-thread_local struct {
+struct SpareBlocks {
   AlignedMemory<float> memory;
   size_t size = 0;
-} spare_blocks;
+};
+thread_local constinit KeptByThread<SpareBlocks> spare_blocks;
 
 const cpu::ChainFunctions& functions() { return cpu::chain_functions(); }
 
@@ -160,17 +163,18 @@ ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> att
 
 ChainRunner::~ChainRunner() {
   const size_t floats = uses_.size() * block_floats_;
-  if (!blocks_.get() || floats < spare_blocks.size || floats > kMostSpareFloats) return;
-  spare_blocks.memory = std::move(blocks_);
-  spare_blocks.size = floats;
+  if (!blocks_.get() || floats > kMostSpareFloats) return;
+  SpareBlocks& spare = spare_blocks.get();
+  if (floats >= spare.size) spare = {std::move(blocks_), floats};
 }
 
 // Most chains read and write their arrays where they lie.
 float* ChainRunner::block(size_t external) {
   if (!blocks_.get()) {
     const size_t floats = uses_.size() * block_floats_;
-    if (std::exchange(spare_blocks.size, 0) >= floats)
-      blocks_ = std::move(spare_blocks.memory);
+    SpareBlocks& spare = spare_blocks.get();
+    if (std::exchange(spare.size, 0) >= floats)
+      blocks_ = std::move(spare.memory);
     else
       blocks_ = AlignedMemory<float>(floats);
   }

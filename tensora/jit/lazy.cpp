@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "tensora/base/kept_by_thread.h"
 #include "tensora/base/settings.h"
 #include "tensora/jit/recorder.h"
 
@@ -14,14 +15,15 @@ bool is_enabled() {
 }
 
 // The recorder of this thread's last scope; its lists have their capacity already.
-thread_local std::unique_ptr<jit::Recorder> spare;
+thread_local constinit KeptByThread<std::unique_ptr<jit::Recorder>> spare;
 
 }  // namespace
 
 LazyScope::LazyScope(const JitOptions& options, jit::Report* report, jit::Recording* recording)
     : exceptions_(std::uncaught_exceptions()) {
   if (thread_state.deferral || !is_enabled()) return;
-  recorder_ = spare ? std::move(spare) : std::make_unique<jit::Recorder>();
+  recorder_ = std::move(spare.get());
+  if (!recorder_) recorder_ = std::make_unique<jit::Recorder>();
   recorder_->begin(options, report, recording);
   thread_state.deferral = recorder_.get();
 }
@@ -32,7 +34,7 @@ LazyScope::~LazyScope() noexcept(false) {
     std::unique_ptr<jit::Recorder>& recorder;
     ~Leave() {
       thread_state.deferral = nullptr;
-      spare = std::move(recorder);
+      spare.get() = std::move(recorder);
     }
   } leave{recorder_};
   if (std::uncaught_exceptions() == exceptions_) {

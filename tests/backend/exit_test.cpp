@@ -1,13 +1,14 @@
 // Destructors of static and thread_local objects may compute, in whatever order they run.
 #include <thread>
 
+#include "tensora/jit/compile.h"
 #include "tests/backend/busy_pool.h"
 #include "tests/helpers.h"
 
 namespace tensora {
 namespace {
 
-/// Multiplies when it is destroyed, by every way that keeps memory per thread. The value of
+/// Computes when it is destroyed, by every way that keeps memory per thread. The value of
 /// `result` is the sum of a product of ones, or 0 before.
 class Multiplies {
  public:
@@ -22,12 +23,14 @@ class Multiplies {
     const Tensor weight = ones({8, 8}).requires_grad_();
     const autocast scope(AutocastOptions{.dtype = kBFloat16});
     sum += matmul(weight, weight).to(kFloat32).sum().item<double>();
+    const auto twice = compile([](const Tensor& x) { return (x.t() * 2 + 1).relu(); });
+    sum += twice(skinny).sum().item<double>();
     if (result_)
       *result_ = sum;
     else if (sum != kExpected)
       std::_Exit(7);
   }
-  static constexpr double kExpected = 9 * 500 + 2 * 300.0 * 300 * 300 + 8 * 8 * 8;
+  static constexpr double kExpected = 9 * 500 + 2 * 300.0 * 300 * 300 + 8 * 8 * 8 + 3 * 3 * 500;
 
  private:
   double* result_;
