@@ -1,8 +1,8 @@
 #include "tensora/core/random.h"
 
-#include <random>
 #include <utility>
 
+#include "tensora/base/entropy.h"
 #include "tensora/base/fork.h"
 #include "tensora/core/rank_state.h"
 #include "tensora/core/tensor.h"
@@ -32,11 +32,6 @@ class StateLock {
   StateLock& operator=(const StateLock&) = delete;
 };
 
-uint64_t entropy() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
-
 void put(uint8_t* to, uint64_t value) {
   for (int i = 0; i < 8; ++i) to[i] = static_cast<uint8_t>(value >> (8 * i));
 }
@@ -52,7 +47,7 @@ uint64_t take(const uint8_t* from) {
 void Generator::manual_seed(uint64_t seed) { set_state({seed, 0}); }
 
 uint64_t Generator::seed() {
-  const uint64_t fresh = entropy();
+  const uint64_t fresh = entropy_word();
   manual_seed(fresh);
   return fresh;
 }
@@ -117,7 +112,7 @@ RankState& rank_state() {
     return *scoped_rank;
   // Never destroyed: threads may still draw while the process ends.
   struct OfProcess {
-    RankState state{Generator(entropy()), nullptr, {}};
+    RankState state{Generator(entropy_word()), nullptr, {}};
   };
   static constinit MadeOnce<OfProcess> process;
   return process.get().state;

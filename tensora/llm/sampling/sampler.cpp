@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <random>
 
 #include "tensora/base/check.h"
+#include "tensora/base/entropy.h"
 #include "tensora/base/math.h"
 #include "tensora/core/philox.h"
 #include "tensora/llm/grammar/grammar_cache.h"
@@ -83,17 +83,12 @@ bool is_plain(const SamplingOptions& options) {
          !options.logprobs && options.top_logprobs == 0;
 }
 
-uint64_t fresh_seed() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
-
 }  // namespace
 
 struct Sampler::State {
   State(SamplingOptions given, int64_t vocab, const std::shared_ptr<const Tokenizer>& tokenizer)
       : options(std::move(given)), vocab_size(vocab), history(options, vocab, tokenizer) {
-    seed = options.seed ? *options.seed : fresh_seed();
+    seed = options.seed ? *options.seed : entropy_word();
     matcher = make_matcher(options, tokenizer);
     surprise_limit = 2 * options.mirostat_tau;
   }
