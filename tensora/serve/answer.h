@@ -103,6 +103,17 @@ class AnswerSink {
 
   Reply& reply() { return *reply_; }
 
+ protected:
+  /// Writes and empties `out`, which keeps its memory for the next step unless there is much of it.
+  void write_out(std::string& out) {
+    constexpr size_t kMostKept = 4096;
+    if (!out.empty()) reply_->write(out);
+    if (out.capacity() > kMostKept)
+      out = {};
+    else
+      out.clear();
+  }
+
  private:
   ReplyPtr reply_;
 };

@@ -15,7 +15,7 @@ struct ParserOptions;
 /// Takes an answer apart while it is written: text, reasoning, calls of tools. One per answer.
 class AnswerParser {
  public:
-  using Give = std::function<void(AnswerEvent event)>;
+  using Give = std::function<void(AnswerEvent&& event)>;
   virtual ~AnswerParser() = default;
   /// Text and tokens that have come; they are taken out of the piece. Gives events as soon as it is
   /// certain what the text is; they carry the tokens.

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tensora/base/check.h"
+#include "tensora/base/entropy.h"
 #include "tensora/serve/json_text.h"
 #include "tensora/serve/tag_parameters.h"
 
@@ -60,10 +61,7 @@ AnswerEnd end_of(llm::FinishReason reason) {
 std::string random_id(size_t length) {
   constexpr std::string_view kLetters =
       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  thread_local std::mt19937_64 random([] {
-    std::random_device device;
-    return uint64_t{device()} << 32 | device();
-  }());
+  thread_local std::mt19937_64 random(entropy_word());
   std::uniform_int_distribution<size_t> letter(0, kLetters.size() - 1);
   std::string id;
   for (size_t i = 0; i < length; ++i) id += kLetters[letter(random)];
@@ -80,6 +78,7 @@ FormatParser::FormatParser(std::shared_ptr<const ParserOptions> options,
 
 void FormatParser::push(llm::Piece&& piece, const Give& give) {
   give_event_ = &give;
+  if (pass_on(piece)) return;
   const llm::DecodeOptions shown{.special = options_->shows_special};
   if (options_->shows_special && !piece.tokens.empty()) {
     // The token that ended the answer is not a part of it.
@@ -96,6 +95,27 @@ void FormatParser::push(llm::Piece&& piece, const Give& give) {
   held_ += piece.text;
   while (advance(false)) {
   }
+}
+
+// Most answers are nothing but text: then a piece is an event. False: it has to be looked at.
+bool FormatParser::pass_on(llm::Piece& piece) {
+  if (state_ != State::text || options_->has_calls || options_->shows_special || !held_.empty() ||
+      !tokens_.empty() || piece.text.empty())
+    return false;
+  size_t last = received_, end = received_;
+  for (const llm::Sampled& token : piece.tokens) {
+    last = end;
+    end += tokenizer_->bytes_of(token.token).size();
+  }
+  if (last >= given_ + piece.text.size()) return false;  // the last token's text is still to come
+  received_ = end;
+  given_ += piece.text.size();
+  AnswerEvent event{.kind = AnswerEvent::Kind::text, .text = std::move(piece.text)};
+  event.tokens = std::move(piece.tokens);
+  (*give_event_)(std::move(event));
+  piece.text = std::move(event.text);  // for their memory
+  piece.tokens = std::move(event.tokens);
+  return true;
 }
 
 AnswerEnd FormatParser::finish(const llm::Completion& completion, const Give& give) {

@@ -68,6 +68,7 @@ class FormatParser final : public AnswerParser {
     state_ = state;
     part_ = 0;
   }
+  bool pass_on(llm::Piece& piece);
   bool emit(AnswerEvent::Kind kind, size_t size);
   void skip(size_t size);
   std::vector<llm::Sampled> take_tokens();

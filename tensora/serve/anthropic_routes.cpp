@@ -138,9 +138,7 @@ class MessageStream final : public AnswerSink {
         return;
     }
   }
-  void on_flush() override {
-    if (!out_.empty()) reply().write(std::exchange(out_, {}));
-  }
+  void on_flush() override { write_out(out_); }
   void on_end(const std::vector<Answer>& answers) override {
     const Answer& answer = answers.front();
     close();

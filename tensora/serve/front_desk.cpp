@@ -39,9 +39,9 @@ class TrackedReply final : public Reply {
     note(head);
     reply_->begin(std::move(head));
   }
-  void write(std::string bytes) override {
+  void write(std::string_view bytes) override {
     bytes_.fetch_add(bytes.size(), std::memory_order_relaxed);
-    reply_->write(std::move(bytes));
+    reply_->write(bytes);
   }
   void end() override { reply_->end(); }
   size_t unsent() const override { return reply_->unsent(); }

@@ -48,7 +48,7 @@ class Reply {
   /// The head of an answer in parts, without a length; its body is the first part.
   virtual void begin(HttpResponse head) = 0;
   /// Parts that come while the socket is behind are sent together.
-  virtual void write(std::string bytes) = 0;
+  virtual void write(std::string_view bytes) = 0;
   virtual void end() = 0;
 
   /// Bytes written that the socket has not taken yet.

@@ -96,7 +96,7 @@ class HttpReply final : public Reply {
   ~HttpReply() override { state_->drop(); }
   void send(HttpResponse response) override { state_->send(std::move(response)); }
   void begin(HttpResponse head) override { state_->begin(std::move(head)); }
-  void write(std::string bytes) override { state_->write(bytes); }
+  void write(std::string_view bytes) override { state_->write(bytes); }
   void end() override { state_->end(); }
   size_t unsent() const override { return state_->unsent(); }
   bool is_gone() const override { return state_->is_gone(); }

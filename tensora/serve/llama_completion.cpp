@@ -92,9 +92,7 @@ class CompletionSink final : public AnswerSink {
     out_ += "}\n\n";
     tokens_.clear();
   }
-  void on_flush() override {
-    if (!out_.empty()) reply().write(std::exchange(out_, {}));
-  }
+  void on_flush() override { write_out(out_); }
   void on_end(const std::vector<Answer>& answers) override {
     Json out = end_json(answers.front());
     if (!has_begun_) return reply().send({.headers = headers_, .body = dumped(out)});

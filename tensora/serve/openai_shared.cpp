@@ -1,23 +1,22 @@
 #include "tensora/serve/openai_shared.h"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
-#include <random>
 
 #include "tensora/base/check.h"
+#include "tensora/base/entropy.h"
 #include "tensora/serve/json_text.h"
 #include "tensora/serve/router.h"
 
 namespace tensora::serve {
 
 std::string fresh_id(std::string_view prefix) {
-  thread_local std::random_device device;
   constexpr char kHex[] = "0123456789abcdef";
+  std::array<unsigned char, 12> bytes{};
+  fill_with_entropy(bytes.data(), bytes.size());
   std::string id(prefix);
-  for (int word = 0; word < 3; ++word) {
-    uint32_t bits = device();
-    for (int i = 0; i < 8; ++i, bits >>= 4) id += kHex[bits & 15];
-  }
+  for (const unsigned char byte : bytes) id += {kHex[byte >> 4], kHex[byte & 15]};
   return id;
 }
 
@@ -164,7 +163,7 @@ bool OpenAiStream::has_shown(std::span<const llm::Sampled> tokens) const {
 void OpenAiStream::on_flush() {
   if (out_.empty()) return;
   if (std::exchange(has_begun_, true))
-    reply().write(std::exchange(out_, {}));
+    write_out(out_);
   else
     reply().begin({.content_type = "text/event-stream",
                    .headers = headers_,

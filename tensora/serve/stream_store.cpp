@@ -59,14 +59,14 @@ class StreamStore::Stream : public std::enable_shared_from_this<Stream> {
     head.body.clear();
     head_ = std::move(head);
   }
-  void write(std::string bytes) {
+  void write(std::string_view bytes) {
     const std::lock_guard lock(mutex_);
     if (has_ended_) return;
     const bool is_behind = at_ < end_of_bytes();
     add(bytes);
     if (is_behind || !client_) return;
     at_ = end_of_bytes();
-    client_->write(std::move(bytes));
+    client_->write(bytes);
   }
   void end(bool is_broken) {
     ReplyPtr client;
@@ -168,9 +168,9 @@ class StreamStore::Stream : public std::enable_shared_from_this<Stream> {
     if (!client_ || !head_) return has_ended_ ? std::exchange(client_, nullptr) : nullptr;
     if (at_ < dropped_) return std::exchange(client_, nullptr);
     while (at_ < end_of_bytes() && client_->unsent() < kMostAhead) {
-      std::string part = bytes_.substr(at_ - dropped_, kPart);
+      const auto part = std::string_view(bytes_).substr(at_ - dropped_, kPart);
       at_ += part.size();
-      client_->write(std::move(part));
+      client_->write(part);
     }
     if (at_ < end_of_bytes() || !has_ended_) return nullptr;
     since_ = Clock::now();
@@ -205,7 +205,7 @@ class StreamStore::StreamReply final : public Reply {
   ~StreamReply() override { stream_->end(/*is_broken=*/true); }
   void send(HttpResponse response) override { stream_->send(std::move(response)); }
   void begin(HttpResponse head) override { stream_->begin(std::move(head)); }
-  void write(std::string bytes) override { stream_->write(std::move(bytes)); }
+  void write(std::string_view bytes) override { stream_->write(bytes); }
   void end() override { stream_->end(/*is_broken=*/false); }
   size_t unsent() const override { return stream_->unsent(); }
   bool is_gone() const override { return stream_->is_gone(); }

@@ -107,7 +107,7 @@ class CheckingReply final : public Reply {
     has_lines_ = head.content_type == "application/x-ndjson";
     write(std::move(head.body));
   }
-  void write(std::string bytes) override {
+  void write(std::string_view bytes) override {
     for (size_t at = 0; has_lines_ && at < bytes.size();) {
       const size_t end = std::min(bytes.find('\n', at), bytes.size());
       ensure(nlohmann::json::accept(bytes.substr(at, end - at)), "fuzz: a line is not JSON");
@@ -117,7 +117,7 @@ class CheckingReply final : public Reply {
       if (bytes.compare(at, 7, "event: ") == 0) at = bytes.find('\n', at) + 1;
       const size_t end = bytes.find("\n\n", at);
       ensure(end != std::string::npos && bytes.compare(at, 6, "data: ") == 0, "fuzz: no event");
-      const std::string data = bytes.substr(at + 6, end - at - 6);
+      const std::string_view data = bytes.substr(at + 6, end - at - 6);
       ensure(data == "[DONE]" || nlohmann::json::accept(data), "fuzz: an event is not JSON");
       at = end + 2;
     }

@@ -9,7 +9,7 @@ class KeptReply : public Reply {
  public:
   void send(HttpResponse response) override { sent = std::move(response); }
   void begin(HttpResponse /*head*/) override {}
-  void write(std::string /*bytes*/) override {}
+  void write(std::string_view /*bytes*/) override {}
   void end() override {}
   size_t unsent() const override { return 0; }
   bool is_gone() const override { return false; }

@@ -65,7 +65,7 @@ class RecordedReply final : public Reply {
  public:
   void send(HttpResponse response) override { put(std::move(response), true); }
   void begin(HttpResponse head) override { put(std::move(head), false); }
-  void write(std::string bytes) override {
+  void write(std::string_view bytes) override {
     const std::lock_guard lock(mutex_);
     if (holds_) held_ += bytes.size();
     response_.body += bytes;
