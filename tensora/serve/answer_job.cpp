@@ -10,8 +10,7 @@ double seconds(ServiceClock::duration time) { return std::chrono::duration<doubl
 }  // namespace
 
 ApiError too_late() {
-  ApiError error(503, "the request's time was over before it could be computed", {},
-                 "deadline_exceeded");
+  ApiError error(503, "the request's time was over before it could be computed", {}, kTooLate);
   error.headers.emplace_back("retry-after", "5");
   return error;
 }
@@ -30,14 +29,22 @@ AnswerJob::AnswerJob(ServedModelPtr model, AnswerRequest request, const AnswerFo
 
 double AnswerJob::age() const { return seconds(ServiceClock::now() - came_); }
 
-bool AnswerJob::is_late() const {
+bool AnswerJob::is_time_over() const {
   const double deadline = request_.request.deadline;
-  return deadline > 0 && active_ == 0 && ended_ == 0 && !is_over_ && age() >= deadline;
+  return deadline > 0 && age() >= deadline;
+}
+
+bool AnswerJob::is_late() const {
+  return active_ == 0 && ended_ == 0 && !is_over_ && is_time_over();
+}
+
+const std::vector<int32_t>& AnswerJob::prompt_of(size_t answer) const {
+  return request_.prompts[answer / static_cast<size_t>(request_.n)];
 }
 
 llm::Request AnswerJob::request_of(size_t answer) const {
   llm::Request request = request_.request;
-  request.tokens = request_.prompts[answer / static_cast<size_t>(request_.n)];
+  request.tokens = prompt_of(answer);
   // Answers of one prompt are to differ, and to be the same again with the same seed.
   const uint64_t number = answer % static_cast<size_t>(request_.n);
   if (request.sampling.seed) *request.sampling.seed += number;
@@ -48,16 +55,38 @@ llm::Request AnswerJob::request_of(size_t answer) const {
   return request;
 }
 
-void AnswerJob::start(size_t answer, llm::Generation generation, double waited) {
+bool AnswerJob::start(size_t answer, llm::Generation generation, double waited) {
   One& one = answers_[answer];
-  if (is_over_) return;  // the generation is cancelled with its handle
+  if (is_over_ || one.has_ended) return false;  // the generation is cancelled with its handle
   one.waited = waited;
   ++active_;
   one.generation.emplace(std::move(generation));
   if (is_paused_) one.generation->pause();
+  return true;
 }
 
-void AnswerJob::give(One& one, AnswerEvent event) {
+void AnswerJob::end_late(size_t answer) {
+  if (is_over_ || answers_[answer].has_ended) return;
+  if (active_ == 0 && ended_ == 0) return fail(too_late());
+  deliver();
+}
+
+// Ends the answers that the engine will not get in time.
+void AnswerJob::end_waiting() {
+  const double waited = age();
+  for (size_t i = 0; i < answers_.size(); ++i) {
+    One& one = answers_[i];
+    if (one.generation || one.has_ended) continue;
+    begin(one, {});
+    llm::Completion& completion = one.answer.completion;
+    completion.reason = llm::FinishReason::deadline;
+    completion.usage.prompt_tokens = std::ssize(prompt_of(i));
+    completion.timings.queued = completion.timings.total = waited;
+    end(one);
+  }
+}
+
+void AnswerJob::give(One& one, AnswerEvent&& event) {
   Answer& answer = one.answer;
   const bool wants_logprobs = request_.request.sampling.logprobs;
   switch (event.kind) {
@@ -97,30 +126,30 @@ void AnswerJob::count_tokens(One& one, size_t tokens) {
   one.last = now;
 }
 
-// Whether the answer has ended.
-bool AnswerJob::deliver_one(One& one, int64_t index) {
-  const auto give_on = [&](AnswerEvent event) { give(one, std::move(event)); };
-  const auto begin = [&](std::vector<llm::Sampled> scores) {
-    if (std::exchange(one.has_begun, true)) return;
-    const auto& prompt = request_.prompts[static_cast<size_t>(index / request_.n)];
-    metrics_->prompt_tokens.add(prompt.size());
-    give(one, {.kind = AnswerEvent::Kind::begin,
-               .prompt_tokens = std::ssize(prompt),
-               .tokens = std::move(scores)});
-  };
+// The answer has its first token, or ends without one.
+void AnswerJob::begin(One& one, std::vector<llm::Sampled> scores) {
+  if (std::exchange(one.has_begun, true)) return;
+  const auto& prompt = prompt_of(static_cast<size_t>(&one - answers_.data()));
+  metrics_->prompt_tokens.add(prompt.size());
+  give(one, {.kind = AnswerEvent::Kind::begin,
+             .prompt_tokens = std::ssize(prompt),
+             .tokens = std::move(scores)});
+}
+
+void AnswerJob::deliver_one(One& one) {
+  const auto give_on = [&](AnswerEvent&& event) { give(one, std::move(event)); };
   const bool goes_on = one.generation->take(one.piece);
   if (!one.piece.is_empty()) {
     count_tokens(one, one.piece.tokens.size());
-    begin(std::move(one.piece.prompt));
+    begin(one, std::move(one.piece.prompt));
     one.parser->push(std::move(one.piece), give_on);
   }
-  if (goes_on) return false;
-  begin({});
-  finish(one, index);
-  return true;
+  if (goes_on) return;
+  begin(one, {});
+  finish(one);
 }
 
-void AnswerJob::finish(One& one, int64_t index) {
+void AnswerJob::finish(One& one) {
   Answer& answer = one.answer;
   answer.completion = one.generation->wait();  // has ended
   one.generation.reset();
@@ -129,21 +158,26 @@ void AnswerJob::finish(One& one, int64_t index) {
   timings.queued += one.waited;
   timings.total += one.waited;
   if (timings.first_token > 0) timings.first_token += one.waited;
+  end(one);
+}
+
+void AnswerJob::end(One& one) {
+  Answer& answer = one.answer;
   answer.end = one.parser->finish(answer.completion,
-                                  [&](AnswerEvent event) { give(one, std::move(event)); });
+                                  [&](AnswerEvent&& event) { give(one, std::move(event)); });
   one.parser.reset();
   one.has_ended = true;
+  ++ended_;
   metrics_->add(answer);
-  give(one, {.kind = AnswerEvent::Kind::end, .answer = index, .end = answer.end, .whole = &answer});
+  give(one, {.kind = AnswerEvent::Kind::end, .end = answer.end, .whole = &answer});
 }
 
 void AnswerJob::deliver() {
   if (is_over_) return;
   has_news_ = false;
-  for (size_t i = 0; i < answers_.size(); ++i) {
-    One& one = answers_[i];
-    if (one.generation && deliver_one(one, static_cast<int64_t>(i))) ++ended_;
-  }
+  for (One& one : answers_)
+    if (one.generation) deliver_one(one);
+  if (static_cast<size_t>(active_) + ended_ < answers_.size() && is_time_over()) end_waiting();
   if (has_news_) sink_->on_flush();
   if (ended_ < answers_.size()) return;
   is_over_ = true;

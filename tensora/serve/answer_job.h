@@ -15,7 +15,8 @@ namespace tensora::serve {
 
 using ServiceClock = std::chrono::steady_clock;
 
-/// 503: the deadline passed before the engine could begin.
+inline constexpr const char* kTooLate = "deadline_exceeded";
+/// 503, kTooLate: the deadline passed before the engine could begin.
 ApiError too_late();
 
 /// A client's request on its way: its answers, from the queue to the last event. What is called on
@@ -43,8 +44,12 @@ class AnswerJob {
 
   // On the thread that delivers:
 
-  /// The engine has one of the answers, after it had to wait for so many seconds.
-  void start(size_t answer, llm::Generation generation, double waited);
+  /// The engine has one of the answers, after it had to wait for so many seconds. False: nobody
+  /// wants it any more, and it is cancelled.
+  bool start(size_t answer, llm::Generation generation, double waited);
+  /// The engine was to begin with one of the answers when the request's time was over. It ends
+  /// without a text, and with it all that wait; where none has begun, the request fails.
+  void end_late(size_t answer);
   /// Hands on what is new.
   void deliver();
   /// End all answers.
@@ -73,10 +78,15 @@ class AnswerJob {
     bool has_begun = false, has_ended = false;
   };
 
-  bool deliver_one(One& one, int64_t index);
-  void give(One& one, AnswerEvent event);
+  bool is_time_over() const;
+  const std::vector<int32_t>& prompt_of(size_t answer) const;
+  void deliver_one(One& one);
+  void begin(One& one, std::vector<llm::Sampled> scores);
+  void end_waiting();
+  void end(One& one);
+  void give(One& one, AnswerEvent&& event);
   void count_tokens(One& one, size_t tokens);
-  void finish(One& one, int64_t index);
+  void finish(One& one);
   void drop_generations();
 
   const ServedModelPtr model_;
@@ -86,8 +96,8 @@ class AnswerJob {
   const ServiceClock::time_point came_;
   std::atomic<bool> is_gone_ = false;
   std::vector<One> answers_;
-  size_t ended_ = 0;
-  int64_t active_ = 0;
+  size_t ended_ = 0;    // answers
+  int64_t active_ = 0;  // answers that the engine has
   bool has_news_ = false, is_paused_ = false, is_over_ = false;
 };
 

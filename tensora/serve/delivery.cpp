@@ -96,6 +96,10 @@ void Delivery::fail(const std::shared_ptr<AnswerJob>& job, const ApiError& error
   post({.job = job, .error = error});
 }
 
+void Delivery::end_late(const std::shared_ptr<AnswerJob>& job, size_t answer) {
+  post({.job = job, .answer = answer, .is_late = true});
+}
+
 void Delivery::end_all(const ApiError& error) { post({.error = error}); }
 
 void Delivery::run() {
@@ -168,10 +172,12 @@ void Delivery::read(Letter& letter) {
   }
   AnswerJob& job = *letter.job;
   if (letter.generation) {
-    if (!job.is_over()) job.start(letter.answer, std::move(*letter.generation), letter.waited);
-    if (job.is_over() || job.is_paused()) options_.on_left(job, 1);
+    const bool starts = job.start(letter.answer, std::move(*letter.generation), letter.waited);
+    if (!starts || job.is_paused()) options_.on_left(job, 1);
     // The engine may have rung for it before it was here.
     change(job, [&] { deliver(job); });
+  } else if (letter.is_late) {
+    change(job, [&] { job.end_late(letter.answer); });
   } else if (letter.error) {
     change(job, [&] { job.fail(*letter.error); });
   } else {

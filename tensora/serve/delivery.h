@@ -45,6 +45,8 @@ class Delivery {
   void start(const std::shared_ptr<AnswerJob>& job, size_t answer, llm::Generation generation,
              double waited);
   void fail(const std::shared_ptr<AnswerJob>& job, const ApiError& error);
+  /// See AnswerJob::end_late.
+  void end_late(const std::shared_ptr<AnswerJob>& job, size_t answer);
   void end_all(const ApiError& error);
 
   int64_t answers() const { return answers_.load(std::memory_order_relaxed); }
@@ -60,6 +62,7 @@ class Delivery {
     size_t answer = 0;
     double waited = 0;
     std::optional<ApiError> error = {};
+    bool is_late = false;  // the answer's time was over before the engine could begin
   };
 
   void post(Letter letter);

@@ -241,7 +241,10 @@ void EngineService::start_queued() {
       delivery_.start(job, next->answer, submit(*job, next->answer), waited);
       continue;
     } catch (const ApiError& error) {
-      delivery_.fail(job, error);
+      if (error.code == kTooLate)
+        delivery_.end_late(job, next->answer);
+      else
+        delivery_.fail(job, error);
     } catch (const std::exception& error) {
       if (options_.log) options_.log(concat("a request failed: ", error.what()));
       delivery_.fail(job, ApiError(500, "internal error", {}, "internal_error"));

@@ -234,6 +234,41 @@ TEST_F(ServiceTest, TimeIsOverInTheQueueAndInTheEngine) {
   EXPECT_EQ(queued->wait().status, 503);
 }
 
+// Of several answers, those that get no place in time end without a text; the others are kept.
+TEST_F(ServiceTest, AnswersThatAreLateLeaveTheOthers) {
+  start({.max_sequences = 1}, {.deadline = 0.8});
+  backend->model->delay = std::chrono::milliseconds(20);
+  for (const bool streams : {false, true}) {
+    Json body = chat("AB", 25);  // the second answer begins, the third one does not
+    body["n"] = 3;
+    body["ignore_eos"] = true;
+    body["stream"] = streams;
+    const HttpResponse response = post(kChat, body)->wait();
+    ASSERT_EQ(response.status, 200) << response.body;
+    std::map<int, std::string> texts, reasons;
+    const auto read = [&](const Json& choice, const char* part) {
+      const int index = choice["index"];
+      texts[index] += choice[part].value("content", "");
+      if (choice["finish_reason"].is_string()) reasons[index] += choice["finish_reason"];
+    };
+    if (streams) {
+      const auto events = events_of(response.body);
+      EXPECT_EQ(events.back(), "[DONE]");
+      for (const std::string& event : events)
+        if (event != "[DONE]") read(Json::parse(event)["choices"][0], "delta");
+    } else {
+      const Json whole = Json::parse(response.body);
+      for (const Json& choice : whole["choices"]) read(choice, "message");
+    }
+    EXPECT_EQ(texts[0].size(), 25u);
+    EXPECT_GT(texts[1].size(), 0u);
+    EXPECT_LT(texts[1].size(), 25u);
+    EXPECT_EQ(texts[2], "");
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(reasons[i], "length") << i;
+    wait_until_idle();
+  }
+}
+
 TEST_F(ServiceTest, KnowsModelsByNameAndAlias) {
   start();
   Json body = chat("AB", 3);
