@@ -62,7 +62,9 @@ void Connection::watch_read() {
   watches_read_ = true;
   socket_->async_wait(socket_->wait_read, [self = shared_from_this()](const auto& error) {
     self->watches_read_ = false;
-    if (error || self->phase_ == Phase::closed || !self->on_readable()) return;
+    if (self->phase_ == Phase::closed) return;
+    if (self->is_moving_) return self->move_on();
+    if (error || !self->on_readable()) return;
     self->flush();  // TLS may have waited for the peer before it could write
   });
 }
@@ -72,7 +74,9 @@ void Connection::watch_write(bool for_reading) {
   watches_write_ = true;
   socket_->async_wait(socket_->wait_write, [self = shared_from_this(), for_reading](const auto& e) {
     self->watches_write_ = false;
-    if (e || self->phase_ == Phase::closed) return;
+    if (self->phase_ == Phase::closed) return;
+    if (self->is_moving_) return self->move_on();
+    if (e) return;
     if (for_reading && !self->on_readable()) return;
     if (self->push_out()) self->flush();
   });
@@ -108,7 +112,7 @@ bool Connection::on_readable() {
   return true;
 }
 
-// False: the connection has moved to another thread.
+// False: the connection moves to another thread.
 bool Connection::on_input() {
   try {
     if (phase_ == Phase::head) {
@@ -136,12 +140,17 @@ bool Connection::on_input() {
 
 // See Note [The receiving thread].
 bool Connection::moves_on() const {
-  return home_->next_home && !watches_read_ && !watches_write_ && sending_.empty() &&
-         !home_->handler->is_quick(parser_->request());
+  return home_->next_home && sending_.empty() && !home_->handler->is_quick(parser_->request());
 }
 
 void Connection::move_on() {
   const auto self = shared_from_this();
+  if (watches_read_ || watches_write_) {  // as behind a request that came in the same packet
+    is_moving_ = true;
+    socket_->cancel();
+    return;
+  }
+  is_moving_ = false;
   home_->connections.erase(this);
   home_ = &home_->next_home();
   const int socket = socket_->release();

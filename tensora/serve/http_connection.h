@@ -80,6 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string address_;
   Phase phase_ = Phase::head;
   bool watches_read_ = false, watches_write_ = false;
+  bool is_moving_ = false;   // to another thread, as soon as it waits for nothing
   bool is_first_ = true;     // no request has been answered yet
   Clock::time_point since_;  // when the phase began; when answering, when bytes were last taken
   std::string input_;

@@ -1,95 +1,15 @@
 #include "tensora/serve/http_server.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <thread>
 
-#include "raw_client.h"
+#include "http_server_fixture.h"
 #include "tensora/base/check.h"
 
 namespace tensora::serve {
 namespace {
 
-// Answers by the path: /echo gives the request back, /hold keeps the reply for the test, /drop
-// drops it, /big and /stream write much, /busy keeps the I/O thread, /quick is quick, /count tells
-// how many of the kept replies have bytes to send.
-class Handler final : public HttpHandler {
- public:
-  std::optional<HttpResponse> answer_head(const HttpRequest& head) override {
-    if (head.path == "/early") return HttpResponse{.status = 403, .body = "no"};
-    return std::nullopt;
-  }
-  bool is_quick(const HttpRequest& head) const override { return head.path == "/quick"; }
-  void handle(HttpRequest request, ReplyPtr reply) override {
-    ++handled;
-    if (request.path == "/echo") {
-      std::string text = request.method + " " + request.path + "?" + request.query + "\n";
-      for (const auto& [name, value] : request.headers) text += name + "=" + value + "\n";
-      reply->send({.content_type = "text/plain", .body = text + request.body});
-    } else if (request.path == "/stream") {
-      reply->begin({.content_type = "text/event-stream", .body = "first"});
-      reply->write("second");
-      reply->write("");
-      reply->end();
-    } else if (request.path == "/drop-late") {
-      reply->begin({.body = "begun"});
-    } else if (request.path == "/throw") {
-      throw std::runtime_error("secret");
-    } else if (request.path == "/busy") {
-      is_busy = true;
-      eventually([this] { return !is_busy; });
-      reply->send({.body = "done"});
-    } else if (request.path == "/quick") {
-      reply->send({.body = "quick"});
-    } else if (request.path == "/count") {
-      const std::lock_guard lock(mutex);
-      const auto count = std::count_if(held.begin(), held.end(),
-                                       [](const ReplyPtr& one) { return one->unsent() > 0; });
-      reply->send({.body = std::to_string(count)});
-    } else if (request.path == "/hold") {
-      reply->on_gone([this] { ++gone; });
-      const std::lock_guard lock(mutex);
-      held.push_back(std::move(reply));
-    }
-  }
-  void on_bad_request(std::string_view, int status, std::string_view) override {
-    last_bad = status;
-  }
-  ReplyPtr one_held() {
-    EXPECT_TRUE(eventually([&] {
-      const std::lock_guard lock(mutex);
-      return !held.empty();
-    }));
-    const std::lock_guard lock(mutex);
-    ReplyPtr reply = std::move(held.back());
-    held.pop_back();
-    return reply;
-  }
-
-  std::atomic<int> handled = 0, gone = 0, last_bad = 0;
-  std::atomic<bool> is_busy = false;
-  std::mutex mutex;
-  std::vector<ReplyPtr> held;
-};
-
-class HttpServerTest : public testing::Test {
- protected:
-  void start(const HttpServerOptions& options = {}) {
-    server_ = std::make_unique<HttpServer>(options, handler_);
-  }
-  void TearDown() override {
-    handler_.held.clear();
-    server_.reset();
-  }
-  RawClient client(int receive_buffer = 0) { return RawClient(server_->port(), receive_buffer); }
-  std::string ask(std::string_view bytes) { return client().send(bytes).read_all(); }
-
-  Handler handler_;
-  std::unique_ptr<HttpServer> server_;
-};
+using namespace testing;
 
 TEST_F(HttpServerTest, AnswersARequest) {
   start();
@@ -465,6 +385,23 @@ TEST_F(HttpServerTest, RequestsSurviveTheChangeOfThread) {
     one.send(echo.substr(cut) + echo + quick);
     for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.read_answer().ends_with("abcdef")) << cut;
     EXPECT_TRUE(one.read_answer().ends_with("quick")) << cut;
+  }
+}
+
+// Two requests in one packet: the first one is answered by the receiving thread, which watches the
+// socket when it comes to the second one.
+TEST_F(HttpServerTest, ARequestBehindAQuickOneChangesTheThread) {
+  start();
+  const std::string quick = "GET /quick HTTP/1.1\r\nHost: a\r\n\r\n";
+  const std::string thread = "POST /thread HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n";
+  for (int i = 0; i < 20; ++i) {
+    auto one = client();
+    one.send(quick + thread + (i % 2 == 0 ? "ab" : "a"));
+    EXPECT_TRUE(one.read_answer().ends_with("quick"));
+    if (i % 2 != 0) one.send("b");
+    const std::string answer = one.read_answer();
+    EXPECT_TRUE(answer.ends_with("serve-io")) << answer;
+    EXPECT_TRUE(one.send(quick).read_answer().ends_with("quick"));
   }
 }
 
