@@ -3,6 +3,10 @@
 #include <chrono>
 #include <optional>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace tensora::serve {
 namespace {
 
@@ -85,6 +89,13 @@ ApiError busy(const std::string& message, const char* code) {
 // To parse and encode megabytes takes seconds, in which others are to be answered, and much memory.
 constexpr size_t kLongBody = 1 << 20, kMostLongWaiting = 1024;
 constexpr int kLongThreads = 2;
+
+// The heap would keep what a long body and its parts took.
+void trim_heap() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
 
 // What a handler throws becomes the answer; details of what is not the client's fault stay here.
 void run_route(const Route& route, Exchange& exchange, AccessLog& log) {
@@ -187,8 +198,14 @@ void FrontDesk::handle(HttpRequest request, ReplyPtr reply) {
   }
   exchange->request = std::move(request);
   if (route->is_quick) return run_route(*route, *exchange, *log_);
-  const auto run = [route, exchange, log = log_] { run_route(*route, *exchange, *log); };
-  WorkerPool& pool = exchange->request.body.size() > kLongBody ? long_pool_ : pool_;
+  const bool is_long = exchange->request.body.size() > kLongBody;
+  const auto run = [route, exchange, log = log_, is_long] {
+    run_route(*route, *exchange, *log);
+    if (!is_long) return;
+    exchange->request.body = {};
+    trim_heap();
+  };
+  WorkerPool& pool = is_long ? long_pool_ : pool_;
   if (!pool.add(run))
     exchange->reply->send(route->error(busy("the server is busy", "server_busy")));
 }
