@@ -337,6 +337,12 @@ void add_bench_serve(CLI::App& bench) {
   add_load(*command, *settings);
   command->add_option("--pid", settings->pid,
                       "Process id of a server on this machine: measure its CPU time and memory");
+  command
+      ->add_option("--client-threads", settings->plan.threads,
+                   "Threads that drive the streams. Default 0: a thread per 128 streams, on at "
+                   "most a quarter of the processor's cores")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
   command->add_flag("!--no-health", settings->plan.probes_health, "Do not probe /health meanwhile");
   command->add_option("--goodput", settings->goodput,
                       "Count requests within these limits, ms: ttft:100,tpot:20,e2el:2000");

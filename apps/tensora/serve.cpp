@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "files.h"
 #include "model_options.h"
@@ -190,6 +192,12 @@ void run_until_signal(serve::Server& server, double drain_seconds) {
   server.wait_until_idle(2);
 }
 
+// Linux copies what is written to the client at once: a thread writes about 100,000 tokens a
+// second.
+int chosen_io_threads() {
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 8, 1u, 4u));
+}
+
 void run_serve(ServeSettings& settings, const SamplingFlags& sampling) {
   settings.service.sampling = sampling.options();
   if (!settings.template_file.empty())
@@ -199,6 +207,7 @@ void run_serve(ServeSettings& settings, const SamplingFlags& sampling) {
   settings.server.gate.keys = keys_of(settings);
   settings.server.http.limits.body_bytes = static_cast<size_t>(settings.body_mebibytes) << 20;
   settings.server.http.most_body_bytes = static_cast<size_t>(settings.bodies_mebibytes) << 20;
+  if (settings.server.http.threads == 0) settings.server.http.threads = chosen_io_threads();
   ServiceLog log;
   settings.service.log = [&log](const std::string& line) { log.add(line); };
   watch_signals();
@@ -310,8 +319,10 @@ void add_limit_options(CLI::App& app, ServeSettings& settings) {
                  "end")
       ->check(positive)
       ->capture_default_str();
-  app.add_option("--io-threads", server.http.threads, "Threads for connections")
-      ->check(CLI::Range(1, 64))
+  server.http.threads = 0;
+  app.add_option("--io-threads", server.http.threads,
+                 "Threads that write answers. Default 0: one per 8 cores, from 1 to 4")
+      ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_option("--workers", server.workers, "Threads that parse and tokenize requests")
       ->check(CLI::Range(1, 256))

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -160,32 +161,88 @@ class HealthProbe {
   std::thread thread_;  // the last: it uses all of the above
 };
 
+// What the threads of a load test share.
 class LoadTest {
  public:
   explicit LoadTest(const LoadPlan& plan)
-      : plan_(plan), maker_(plan), arrivals_(arrival_times(plan)) {
-    raise_file_limit();
+      : plan(plan), maker_(plan), arrivals_(arrival_times(plan)) {
     result_.requests.resize(arrivals_.size());
-    if (fetch(plan, "GET", "/health").status == 200 && plan.probes_health) probe_.emplace(plan);
   }
 
-  LoadResult run() {
-    const double cpu = cpu_seconds();
-    began_ = steady_seconds();
-    while (finished_ < arrivals_.size()) {
-      const double now = elapsed();
-      launch(now);
-      turn(now);
-      epoll_.wait(milliseconds_to_wait(elapsed()),
-                  [&](uint64_t id, uint32_t events) { on_event(id, events); });
-    }
-    result_.seconds = elapsed();
-    if (probe_) {
-      probe_->stop();
-      probe_->add_to(result_);
-    }
-    result_.client_cpu_seconds = cpu_seconds() - cpu;
+  struct Next {
+    RequestMaker::Made made;
+    RequestRecord& record;
+  };
+  /// The next request, if it is due.
+  std::optional<Next> take(double now) {
+    const std::lock_guard lock(mutex_);
+    if (next_ >= arrivals_.size() || arrivals_[next_] > now) return std::nullopt;
+    result_.most_at_once = std::max(result_.most_at_once, ++busy_);
+    return Next{maker_.next(), result_.requests[next_++]};
+  }
+  /// When that is; none: all have been taken.
+  std::optional<double> next_due() {
+    const std::lock_guard lock(mutex_);
+    return next_ < arrivals_.size() ? std::optional(arrivals_[next_]) : std::nullopt;
+  }
+  void finish_one() {
+    const std::lock_guard lock(mutex_);
+    ++finished_;
+    --busy_;
+  }
+  void add_slow(int64_t count) { slow_ += count; }
+  /// Whether all requests that are not finished are those of slow readers.
+  bool only_slow() {
+    const std::lock_guard lock(mutex_);
+    return slow_ > 0 && finished_ + static_cast<size_t>(slow_) == arrivals_.size();
+  }
+  /// A thread cannot go on: the others end, too.
+  void fail(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    has_failed = true;
+  }
+  LoadResult take_result() {
+    if (error_) std::rethrow_exception(error_);
     return std::move(result_);
+  }
+
+  const LoadPlan& plan;
+  const double began = steady_seconds();
+  std::atomic<bool> has_failed = false;
+
+ private:
+  RequestMaker maker_;
+  const std::vector<double> arrivals_;
+  std::mutex mutex_;  // of what follows
+  LoadResult result_;
+  size_t next_ = 0, finished_ = 0;
+  int64_t busy_ = 0;
+  std::atomic<int64_t> slow_ = 0;
+  std::exception_ptr error_;
+};
+
+// The streams of one thread.
+class LoadThread {
+ public:
+  /// `concurrency`: 0 for no limit.
+  LoadThread(LoadTest& test, int64_t concurrency)
+      : test_(test), plan_(test.plan), concurrency_(concurrency) {}
+
+  void run() {
+    try {
+      while (!test_.has_failed) {
+        const double now = elapsed();
+        launch(now);
+        turn(now);
+        const std::optional<double> due = test_.next_due();
+        if (!due && busy_ == 0) return;
+        epoll_.wait(milliseconds_to_wait(elapsed(), due),
+                    [&](uint64_t id, uint32_t events) { on_event(id, events); });
+      }
+    } catch (...) {
+      test_.fail(std::current_exception());
+    }
   }
 
  private:
@@ -195,25 +252,25 @@ class LoadTest {
     uint32_t events = 0;
   };
 
-  double elapsed() const { return steady_seconds() - began_; }
-  bool may_launch() const {
-    return next_ < arrivals_.size() && (plan_.concurrency == 0 || busy_ < plan_.concurrency);
-  }
+  double elapsed() const { return steady_seconds() - test_.began; }
+  bool has_room() const { return concurrency_ == 0 || busy_ < concurrency_; }
 
   void launch(double now) {
-    while (may_launch() && arrivals_[next_] <= now) {
+    while (has_room()) {
+      auto next = test_.take(now);
+      if (!next) return;
       if (free_.empty()) {
         free_.push_back(slots_.size());
-        slots_.push_back({std::make_unique<LoadStream>(plan_, began_)});
+        slots_.push_back({std::make_unique<LoadStream>(plan_, test_.began)});
       }
       const size_t slot = free_.back();
       free_.pop_back();
       ++busy_;
-      result_.most_at_once = std::max(result_.most_at_once, busy_);
       LoadStream& stream = *slots_[slot].stream;
-      stream.begin(maker_.next(), result_.requests[next_++]);
-      if (stream.is_busy() && stream.manner() == Manner::slow) ++slow_;
-      after(slot, stream.is_busy() && stream.manner() == Manner::slow);
+      stream.begin(std::move(next->made), next->record);
+      const bool is_slow = stream.is_busy() && stream.manner() == Manner::slow;
+      if (is_slow) test_.add_slow(1);
+      after(slot, is_slow);
     }
   }
 
@@ -222,9 +279,9 @@ class LoadTest {
     Slot& it = slots_[slot];
     const int descriptor = it.stream->descriptor();
     if (!it.stream->is_busy()) {
-      ++finished_;
+      test_.finish_one();
       --busy_;
-      slow_ -= was_slow;
+      if (was_slow) test_.add_slow(-1);
       free_.push_back(slot);
     }
     const uint32_t events = (it.stream->wants_to_write() ? EPOLLOUT : 0u) |
@@ -252,7 +309,7 @@ class LoadTest {
 
   // What is due by the clock.
   void turn(double now) {
-    const bool only_slow = slow_ > 0 && finished_ + static_cast<size_t>(slow_) == arrivals_.size();
+    const bool only_slow = busy_ > 0 && now >= tick_due_ && test_.only_slow();
     if (only_slow && slow_since_ == 0) slow_since_ = now;
     if (now < tick_due_) return;
     tick_due_ = now + kTick;
@@ -268,29 +325,57 @@ class LoadTest {
       });
   }
 
-  int milliseconds_to_wait(double now) const {
-    double due = tick_due_;
-    if (may_launch()) due = std::min(due, arrivals_[next_]);
-    if (finished_ == arrivals_.size()) due = now;
+  int milliseconds_to_wait(double now, const std::optional<double>& next_due) const {
+    const double due = next_due && has_room() ? std::min(tick_due_, *next_due) : tick_due_;
     return static_cast<int>(std::ceil(std::max(0.0, due - now) * 1000));
   }
 
+  LoadTest& test_;
   const LoadPlan& plan_;
-  RequestMaker maker_;
-  std::vector<double> arrivals_;
-  std::optional<HealthProbe> probe_;
+  const int64_t concurrency_;
   Epoll epoll_;
   std::vector<Slot> slots_;
   std::vector<size_t> free_;
-  LoadResult result_;
-  size_t next_ = 0, finished_ = 0;
-  int64_t busy_ = 0, slow_ = 0;
-  double began_ = 0, tick_due_ = kTick, slow_since_ = 0;
+  int64_t busy_ = 0;
+  double tick_due_ = kTick, slow_since_ = 0;
 };
+
+// One thread drives as many streams as many servers have; a GPU's may write more than it can read.
+int64_t threads_of(const LoadPlan& plan) {
+  constexpr int64_t kStreamsOfAThread = 128, kMost = 8;
+  const int64_t streams = plan.concurrency > 0 ? plan.concurrency : plan.requests;
+  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t chosen = std::min({streams / kStreamsOfAThread, cores / 4, kMost});
+  const int64_t threads = plan.threads > 0 ? plan.threads : chosen;
+  return std::clamp<int64_t>(threads, 1, std::max<int64_t>(1, streams));
+}
 
 }  // namespace
 
-LoadResult run_load(const LoadPlan& plan) { return LoadTest(plan).run(); }
+LoadResult run_load(const LoadPlan& plan) {
+  raise_file_limit();
+  std::optional<HealthProbe> probe;
+  if (fetch(plan, "GET", "/health").status == 200 && plan.probes_health) probe.emplace(plan);
+  const double cpu = cpu_seconds();
+  LoadTest test(plan);
+  const int64_t threads = threads_of(plan);
+  const auto drive = [&](int64_t thread) {
+    LoadThread(test, plan.concurrency / threads + (thread < plan.concurrency % threads ? 1 : 0))
+        .run();
+  };
+  std::vector<std::jthread> others;
+  for (int64_t i = 1; i < threads; ++i) others.emplace_back([&drive, i] { drive(i); });
+  drive(0);
+  others.clear();  // waits for them
+  const double seconds = steady_seconds() - test.began;
+  if (probe) probe->stop();
+  LoadResult result = test.take_result();
+  if (probe) probe->add_to(result);
+  result.seconds = seconds;
+  result.threads = threads;
+  result.client_cpu_seconds = cpu_seconds() - cpu;
+  return result;
+}
 
 PlainAnswer fetch(const LoadPlan& plan, const std::string& method, const std::string& path,
                   const std::string& body) {

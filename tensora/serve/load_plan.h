@@ -40,6 +40,7 @@ struct LoadPlan {
 
   double timeout = 600;       // seconds for an answer
   double patience = 5;        // seconds that slow readers go on when all others are done
+  int64_t threads = 0;        // that drive the streams; 0: by the streams and the processor's cores
   bool probes_health = true;  // GET /health every 50 ms meanwhile
 };
 
@@ -62,10 +63,12 @@ struct LoadResult {
   std::vector<double> health;  // seconds that each /health took
   int64_t failed_health = 0;
   int64_t most_at_once = 0;       // requests
+  int64_t threads = 1;            // that drove the streams
   double client_cpu_seconds = 0;  // of this process
 };
 
-/// Runs the plan on the calling thread. Throws where the server cannot be reached at all.
+/// Runs the plan on the calling thread and, with many streams, on more. Throws where the server
+/// cannot be reached at all.
 LoadResult run_load(const LoadPlan& plan);
 
 /// The times at which requests begin, in seconds; all 0 where the rate is infinite.

@@ -205,6 +205,30 @@ TEST_F(LoadTest, DrivesStreamsAndCountsThem) {
   EXPECT_FALSE(result.health.empty());
 }
 
+TEST_F(LoadTest, SharesTheStreamsAmongThreads) {
+  plan_.threads = 3;
+  LoadResult result = run_load(plan_);
+  EXPECT_EQ(result.threads, 3);
+  for (const RequestRecord& one : result.requests) EXPECT_TRUE(one.is_complete) << one.error;
+  EXPECT_EQ(toy_.asked, 40);
+  EXPECT_LE(result.most_at_once, 8);
+  plan_.concurrency = 0;  // an open loop, with clients that misbehave
+  plan_.rate = 2000;
+  plan_.requests = 100;
+  plan_.vanishing = plan_.rubbish = 0.2;
+  plan_.slow = 0.03;
+  for (const RequestRecord& one : run_load(plan_).requests)
+    EXPECT_TRUE(one.is_complete || one.manner != Manner::proper) << one.error;
+  plan_.vanishing = plan_.rubbish = plan_.slow = 0;
+  plan_.threads = 64;  // more than streams
+  plan_.rate = std::numeric_limits<double>::infinity();
+  plan_.concurrency = 2;
+  plan_.requests = 5;
+  result = run_load(plan_);
+  EXPECT_EQ(result.threads, 2);
+  EXPECT_LE(result.most_at_once, 2);
+}
+
 TEST_F(LoadTest, TellsFailures) {
   plan_.output_tokens = 1;
   for (const RequestRecord& one : run_load(plan_).requests) {
