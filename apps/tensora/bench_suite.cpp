@@ -1,17 +1,14 @@
 #include "bench_suite.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <random>
-#include <system_error>
 
 #include "bench_equivalence.h"
 #include "bench_machine.h"
 #include "bench_statistics.h"
 #include "commands.h"
 #include "figures.h"
+#include "private_folder.h"
 #include "tensora/core/device.h"
 
 namespace tensora::cli {
@@ -25,18 +22,6 @@ constexpr double kSteady = 0.1;  // a larger coefficient of variation is marked
 constexpr int64_t kFewestRounds = 5;
 constexpr int64_t kCheckedPrompt = 16, kCheckedTokens = 48;
 constexpr int kBusyPercent = 5;
-
-struct PrivateFolder {
-  PrivateFolder() {
-    path = (std::filesystem::temp_directory_path() / "tensora-bench-XXXXXX").string();
-    check(mkdtemp(path.data()) != nullptr, "no folder can be made: ", path);
-  }
-  ~PrivateFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
 
 // One of the frameworks that are compared.
 struct Entrant {
@@ -168,7 +153,7 @@ void Suite::check_fairness() {
 
 void Suite::check_outputs() {
   Entrant* first = reference();
-  const PrivateFolder folder;
+  const PrivateFolder folder("tensora-bench-");
   const int64_t vocabulary = first->loaded.at("vocabulary");
   const int64_t positions = first->loaded.at("positions");
   const int64_t room = positions > 0 ? positions : kCheckedPrompt + kCheckedTokens;
@@ -177,7 +162,7 @@ void Suite::check_outputs() {
   std::vector<int32_t> tokens;
   for (int64_t i = 0; i < prompt; ++i)
     tokens.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary)));
-  const std::string expected = folder.path + "/reference";
+  const std::string expected = folder.path() + "/reference";
   const bool begun = attempt(*first, [&] {
     const auto more =
         first->worker->continue_greedily(tokens, std::min(kCheckedTokens, room - prompt));
@@ -190,7 +175,7 @@ void Suite::check_outputs() {
   for (Entrant& one : entrants_) {
     if (&one == first) continue;
     attempt(one, [&] {
-      const std::string file = folder.path + "/other";
+      const std::string file = folder.path() + "/other";
       if (one.loaded.at("vocabulary") != vocabulary)
         throw ChildError("its vocabulary has another size than that of " + first->name);
       one.worker->write_logits(tokens, prompt, file);

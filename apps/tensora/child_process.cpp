@@ -36,15 +36,15 @@ struct Pipe {
 };
 
 // Between fork and exec: only functions that a signal handler may call.
-[[noreturn]] void become(char* const* arguments, const Pipe& in, const Pipe& out, const Pipe& error,
-                         pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, const Pipe& in,
+                         const Pipe& out, const Pipe& error, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
   dup2(in.ends[0], STDIN_FILENO);
   dup2(out.ends[1], STDOUT_FILENO);
   dup2(error.ends[1], STDERR_FILENO);
-  execv("/proc/self/exe", arguments);
+  execve("/proc/self/exe", arguments, environment);
   _exit(127);
 }
 
@@ -66,11 +66,16 @@ ChildProcess::ChildProcess(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  std::string folder = "TMPDIR=" + folder_.path();
+  std::vector<char*> environment = {folder.data()};
+  for (char** variable = environ; *variable; ++variable)
+    if (!std::string_view(*variable).starts_with("TMPDIR=")) environment.push_back(*variable);
+  environment.push_back(nullptr);
   Pipe in, out, error;
   const pid_t parent = getpid();
   pid_ = fork();
   check(pid_ >= 0, "a process cannot be started: ", std::strerror(errno));
-  if (pid_ == 0) become(arguments.data(), in, out, error, parent);
+  if (pid_ == 0) become(arguments.data(), environment.data(), in, out, error, parent);
   setpgid(pid_, pid_);  // whoever of the two comes first
   input_ = in.take(1);
   output_ = out.take(0);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "private_folder.h"
+
 namespace tensora::cli {
 
 /// A child did not do what it was asked: it ended, was killed, or took too long.
@@ -16,7 +18,8 @@ class ChildError : public std::runtime_error {
 
 /// This program, started again with other words. Lines go to its standard input and come from its
 /// standard output. The child has a process group of its own, which ends with this object, and the
-/// kernel ends the child where this process dies first: there are no orphans.
+/// kernel ends the child where this process dies first: there are no orphans. Temporary files of
+/// the child are in a folder that goes with this object, also where the child crashes.
 class ChildProcess {
  public:
   explicit ChildProcess(std::vector<std::string> words);
@@ -38,6 +41,7 @@ class ChildProcess {
   /// Why a child that has closed its output is gone.
   std::string cause();
 
+  PrivateFolder folder_{"tensora-child-"};
   pid_t pid_ = -1;
   int input_ = -1, output_ = -1, error_ = -1;
   std::string read_, errors_;

@@ -1,9 +1,9 @@
 #include "synthetic_tokenizer.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "files.h"
+#include "private_folder.h"
 #include "tensora/base/check.h"
 
 namespace tensora::cli {
@@ -42,28 +42,10 @@ std::string tokenizer_json(int64_t size) {
       .dump();
 }
 
-// Gone with its contents when the tokenizer has been read.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "tensora-XXXXXX").string()) {
-    check(mkdtemp(path_.data()) != nullptr, "a temporary folder cannot be made: ", path_);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace
 
 void load_synthetic_tokenizer(llm::FrameworkBackend& backend) {
-  const TemporaryFolder folder;
+  const PrivateFolder folder("tensora-");
   const Json settings = {
       {"chat_template",
        "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"

@@ -2,7 +2,6 @@
 // function, comparisons, baselines, interrupts. No process may be left behind.
 #ifdef TENSORA_CLI
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "../helpers.h"
 #include "../program.h"
 #include "../real_data.h"
+#include "../setting.h"
 #include "tensora/base/utf8.h"
 
 namespace tensora::llm {
@@ -20,22 +20,10 @@ using nlohmann::json;
 using testing::contains;
 using testing::Program;
 using testing::read_text;
+using testing::Setting;
 using testing::TemporaryFolder;
 using testing::write_text;
 using Words = std::vector<std::string>;
-
-class Setting {
- public:
-  Setting(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~Setting() { unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
 
 class Frameworks : public ::testing::Test {
  protected:
@@ -43,8 +31,16 @@ class Frameworks : public ::testing::Test {
     model_ = testing::real_data("stories260K.gguf");
     if (model_.empty()) GTEST_SKIP() << "../shared/data/stories260K.gguf is not there";
     setenv("TENSORA_TEST_MARK", mark().c_str(), 1);
+    fs::create_directory(temporary());
+    temporary_.emplace("TMPDIR", temporary());
   }
-  void TearDown() override { EXPECT_EQ(processes_left(), 0); }
+  void TearDown() override {
+    EXPECT_EQ(processes_left(), 0);
+    EXPECT_TRUE(model_.empty() || fs::is_empty(temporary())) << "a temporary file was left";
+  }
+
+  // Where programs make their temporary files.
+  std::string temporary() const { return folder_.path("temporary"); }
 
   std::string mark() const { return folder_.path(""); }
   // Processes that this test has started, and those that they have.
@@ -80,6 +76,7 @@ class Frameworks : public ::testing::Test {
 
   TemporaryFolder folder_;
   std::string model_;
+  std::optional<Setting> temporary_;
 };
 
 TEST_F(Frameworks, AreListedWithTheirReasons) {
@@ -334,6 +331,7 @@ TEST_F(Frameworks, LeaveNothingBehindWhenInterrupted) {
   program.send(SIGKILL);
   EXPECT_EQ(program.wait(), 137);
   EXPECT_EQ(processes_left(), 0);
+  for (const auto& left : fs::directory_iterator(temporary())) fs::remove_all(left);
 }
 
 // A result with one test whose speeds are given.

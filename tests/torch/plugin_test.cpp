@@ -3,11 +3,11 @@
 #include <dlfcn.h>
 #include <malloc.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "../helpers.h"
 #include "../real_data.h"
+#include "../setting.h"
 #include "../temporary_folder.h"
 #include "tensora/llm/backends/backend_manager.h"
 #include "tensora/llm/memory_tracker.h"
@@ -19,19 +19,12 @@ namespace {
 using tensora::testing::contains;
 using tensora::testing::error_of;
 using tensora::testing::real_data;
+using tensora::testing::Setting;
 
 std::unique_ptr<FrameworkBackend> make(const std::string& name) {
   static BackendManager manager;
   return manager.choose({.frameworks = {name}, .device = Device()});
 }
-
-struct Setting {
-  Setting(const char* name, const std::string& value) : name(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~Setting() { unsetenv(name); }
-  const char* name;
-};
 
 // Before the library is opened for the first time.
 TEST(TorchPlugin, AnotherVersionIsRefused) {
