@@ -43,6 +43,8 @@ class Deferral {
     static_cast<void>(device), static_cast<void>(outputs);
     return false;
   }
+  /// A tensor without contents was made: its storage gets memory where it is first used.
+  virtual void hold(const IntrusivePtr<Storage>& storage) = 0;
   /// The host is about to read or write the memory of `storage`.
   virtual void settle(const Storage& storage) = 0;
   /// Runs everything that was deferred. What a kernel throws leaves this function, and the kernels

@@ -41,7 +41,8 @@ std::string OpenGroup::loses() const {
   };
   bool runs = true;
   for (const Input& input : inputs_) runs &= is_run(input.map);
-  for (const Step& step : steps_) runs &= step.step.kind == Kind::columns || is_run(step.map);
+  for (const Step& step : steps_)
+    runs &= step.again || step.step.kind == Kind::columns || is_run(step.map);
   return runs ? "" : concat("rows of ", row, " elements in cache are faster op by op");
 }
 
@@ -54,7 +55,8 @@ PlannedOperand OpenGroup::planned(uint32_t operand, const ElementMap& map) const
 
 // What is overwritten within the group is never stored.
 bool OpenGroup::is_result(const Step& step, const std::vector<bool>& is_stored) const {
-  return is_stored[static_cast<size_t>(step.map.memory)] && definition(step.map.memory) == &step;
+  return !step.again && is_stored[static_cast<size_t>(step.map.memory)] &&
+         definition(step.map.memory) == &step;
 }
 
 bool OpenGroup::has_too_many_results(const std::vector<bool>& is_stored) const {

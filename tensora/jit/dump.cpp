@@ -44,6 +44,7 @@ void dump(const Plan& plan, const Tape& tape, std::string_view recorded) {
   std::filesystem::create_directories(folder, error);
   std::string text = concat("# recorded\n", recorded);
   text += concat("\n# without equal and unused ops\n", to_string(tape, &plan.rewrite));
+  if (!plan.history.empty()) text += concat("\n", plan.history);
   text += concat("\n# kernels\n", to_string(plan, tape));
   for (const Launch& step : plan.launches)
     if (step.kernel)

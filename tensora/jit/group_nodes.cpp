@@ -51,7 +51,7 @@ class Planner {
         readers_(tape.memories().size()) {
     plan_.rewrite = std::move(rewrite);
     plan_.rewrite.left_out.resize(tape.size(), false);
-    for (const TapeNode& node : tape.nodes()) forms_.push_back(form_of_node(node));
+    for (const TapeNode& node : tape.nodes()) forms_.push_back(form_in_group(tape, node));
     find_readers();
   }
 
@@ -64,13 +64,13 @@ class Planner {
       if (!plan_.rewrite.left_out[node]) add(node);
     }
     close_all();
-    note_releases(tape_, plan_);
+    finish_plan(tape_, plan_);
     return std::move(plan_);
   }
 
   Plan run_alone() {
     for (uint32_t node = 0; node < tape_.size(); ++node) emit_alone(node);
-    note_releases(tape_, plan_);
+    finish_plan(tape_, plan_);
     return std::move(plan_);
   }
 
@@ -86,26 +86,8 @@ class Planner {
           reading_nodes_[static_cast<size_t>(operand.memory)].push_back(i);
   }
 
-  // The inputs that a node reads: not those that it overwrites as a whole.
   std::span<const Operand> operands_of(uint32_t index) const {
-    const auto inputs = tape_.inputs(tape_.nodes()[index]);
-    const OpForm& form = forms_[index];
-    if (form.kind == OpForm::Kind::number) return {};
-    return form.kind == OpForm::Kind::cast ? inputs.subspan(form.operand, 1) : inputs;
-  }
-
-  OpForm form_of_node(const TapeNode& node) const {
-    if (node.outputs == 0 || node.inputs == 0) return {};
-    const Operand& first = tape_.inputs(node)[0];
-    if (first.memory < 0) return {};
-    const OpForm form = form_of(*node.op, node.attrs.get(), first.view.sizes);
-    if (form.kind == OpForm::Kind::pointwise && node.outputs != 1) return {};
-    // Steps that the CPU alone has.
-    const bool on_cpu = form.kind == OpForm::Kind::random || form.kind == OpForm::Kind::columns;
-    if (on_cpu && !node.device.is_cpu()) return {};
-    for (const Operand& output : tape_.outputs(node))
-      if (output.view.numel == 0) return {};
-    return form;
+    return operands_read(tape_, tape_.nodes()[index], forms_[index]);
   }
 
   void add(uint32_t index) {
@@ -296,29 +278,10 @@ class Planner {
     emit(part);
   }
 
-  int64_t bytes_of_node(const TapeNode& node) const {
-    int64_t bytes = 0;
-    for (const Operand& operand : tape_.inputs(node))
-      if (operand.memory >= 0) bytes += static_cast<int64_t>(operand.view.bytes());
-    for (const Operand& output : tape_.outputs(node))
-      bytes += static_cast<int64_t>(output.view.bytes());
-    return bytes;
-  }
-
   void emit_alone(uint32_t node) { emit({.nodes = {node}, .kernel = {}, .releases = {}}); }
 
   void emit(Launch launch) {
-    for (uint32_t node : launch.nodes) launch.eager_bytes += bytes_of_node(tape_.nodes()[node]);
-    if (launch.kernel) {
-      for (const auto* operands : {&launch.kernel->inputs, &launch.kernel->results})
-        for (const PlannedOperand& operand : *operands)
-          launch.bytes +=
-              bytes_of(tape_.operand(operand.operand).view.dtype, operand.sizes.numel());
-    } else {
-      launch.bytes = launch.eager_bytes;
-    }
-    plan_.eager_bytes += launch.eager_bytes;
-    plan_.bytes += launch.bytes;
+    count_bytes(tape_, launch);
     plan_.launches.push_back(std::move(launch));
   }
 
@@ -335,22 +298,67 @@ class Planner {
   Plan plan_;
 };
 
-}  // namespace
-
 void note_releases(const Tape& tape, Plan& plan) {
   std::vector<bool> seen(tape.memories().size(), false);
   for (auto launch = plan.launches.rbegin(); launch != plan.launches.rend(); ++launch) {
     launch->releases.clear();
-    for (uint32_t index : launch->nodes) {
-      const TapeNode& node = tape.nodes()[index];
-      for (uint32_t i = 0; i < node.inputs + node.outputs; ++i) {
-        const int memory = tape.operand(node.first + i).memory;
-        if (memory < 0 || seen[static_cast<size_t>(memory)]) continue;
-        seen[static_cast<size_t>(memory)] = true;
-        launch->releases.push_back(memory);
+    for (const std::vector<uint32_t>* nodes : {&launch->nodes, &launch->again})
+      for (uint32_t index : *nodes) {
+        const TapeNode& node = tape.nodes()[index];
+        for (uint32_t i = 0; i < node.inputs + node.outputs; ++i) {
+          const int memory = tape.operand(node.first + i).memory;
+          if (memory < 0 || seen[static_cast<size_t>(memory)]) continue;
+          seen[static_cast<size_t>(memory)] = true;
+          launch->releases.push_back(memory);
+        }
       }
-    }
   }
+}
+
+}  // namespace
+
+OpForm form_in_group(const Tape& tape, const TapeNode& node) {
+  if (node.outputs == 0 || node.inputs == 0) return {};
+  const Operand& first = tape.inputs(node)[0];
+  if (first.memory < 0) return {};
+  const OpForm form = form_of(*node.op, node.attrs.get(), first.view.sizes);
+  if (form.kind == OpForm::Kind::pointwise && node.outputs != 1) return {};
+  // Steps that the CPU alone has.
+  const bool on_cpu = form.kind == OpForm::Kind::random || form.kind == OpForm::Kind::columns;
+  if (on_cpu && !node.device.is_cpu()) return {};
+  for (const Operand& output : tape.outputs(node))
+    if (output.view.numel == 0) return {};
+  return form;
+}
+
+std::span<const Operand> operands_read(const Tape& tape, const TapeNode& node, const OpForm& form) {
+  const auto inputs = tape.inputs(node);
+  if (form.kind == OpForm::Kind::number) return {};
+  return form.kind == OpForm::Kind::cast ? inputs.subspan(form.operand, 1) : inputs;
+}
+
+void count_bytes(const Tape& tape, Launch& launch) {
+  launch.bytes = launch.eager_bytes = 0;
+  for (uint32_t index : launch.nodes) {
+    const TapeNode& node = tape.nodes()[index];
+    for (const auto& operands : {tape.inputs(node), tape.outputs(node)})
+      for (const Operand& operand : operands)
+        if (operand.memory >= 0) launch.eager_bytes += static_cast<int64_t>(operand.view.bytes());
+  }
+  launch.bytes = launch.kernel ? 0 : launch.eager_bytes;
+  if (!launch.kernel) return;
+  for (const auto* operands : {&launch.kernel->inputs, &launch.kernel->results})
+    for (const PlannedOperand& operand : *operands)
+      launch.bytes += bytes_of(tape.operand(operand.operand).view.dtype, operand.sizes.numel());
+}
+
+void finish_plan(const Tape& tape, Plan& plan) {
+  plan.bytes = plan.eager_bytes = 0;
+  for (const Launch& launch : plan.launches) {
+    plan.bytes += launch.bytes;
+    plan.eager_bytes += launch.eager_bytes;
+  }
+  note_releases(tape, plan);
 }
 
 int64_t used_fuel() { return fuel_used(); }

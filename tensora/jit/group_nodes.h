@@ -20,8 +20,15 @@ struct GroupLimits {
 /// See Note [Groups].
 Plan group_nodes(const Tape& tape, PlanOptions options, const Rewrite& rewrite,
                  const GroupLimits& limits);
-/// Finds the launch after which each memory is not used any more.
-void note_releases(const Tape& tape, Plan& plan);
+/// What a node can be in a group; `none` if it runs by itself.
+OpForm form_in_group(const Tape& tape, const TapeNode& node);
+/// The inputs that a node reads: not those that it overwrites as a whole.
+std::span<const Operand> operands_read(const Tape& tape, const TapeNode& node, const OpForm& form);
+
+/// Counts what a launch reads and writes.
+void count_bytes(const Tape& tape, Launch& launch);
+/// Adds up what the launches move, and finds after which one each memory is not used any more.
+void finish_plan(const Tape& tape, Plan& plan);
 
 /// How many groups of this process were fused, for TENSORA_JIT_FUEL; a plan that is not used gives
 /// back what it took.

@@ -105,7 +105,7 @@ std::string OpenGroup::start(const TapeNode& node, const OpForm& form) {
   const bool of_input = reduces(form) || form.kind == OpForm::Kind::columns;
   const Shape& sizes =
       of_input ? tape_->inputs(node)[0].view.sizes : tape_->outputs(node)[0].view.sizes;
-  if (nodes_.empty()) space_ = sizes;
+  if (nodes_.empty() && !is_fixed_) space_ = sizes;
   if (!reduces(form)) return {};
   if (sizes != space_) return concat("its rows are of shape ", sizes, ", not ", space_);
   if (row_dims_ != 0 && row_dims_ != form.row_dims)
@@ -166,7 +166,8 @@ std::string OpenGroup::read(uint32_t index, Place place, const TapeNode& node,
   if (const Step* step = definition(operand.memory)) {
     if (step->step.kind == Kind::columns)
       return "it reads a sum that is complete when the group has run";
-    if (!(step->map == *map)) return "it reads a result of the group in another order";
+    if (!(step->map == *map) && !is_anywhere(*step))
+      return "it reads a result of the group in another order";
     ref = Ref{true, static_cast<int>(step - steps_.data())};
     return {};
   }
@@ -325,6 +326,14 @@ std::string OpenGroup::add_number(uint32_t index) {
   return steps_.size() > kMostSteps ? "the group has too many ops" : "";
 }
 
+// Whether it does not matter which element of a result is read: all are one number.
+bool OpenGroup::is_anywhere(const Step& step) const {
+  const View& view = tape_->operand(step.operand).view;
+  const Memory& memory = tape_->memories()[static_cast<size_t>(step.map.memory)];
+  return step.step.kind == Kind::number && step.map.offset_bytes == 0 && memory.made_here &&
+         memory.storage->bytes() == view.bytes();
+}
+
 // Numbers belong to the elements of the space in row-major order.
 std::string OpenGroup::add_random(uint32_t index) {
   const TapeNode& node = tape_->nodes()[index];
@@ -420,6 +429,28 @@ std::string OpenGroup::add(uint32_t node, const OpForm& form) {
   row_dims_ = row_dims;
   column_dims_ = column_dims;
   return reason;
+}
+
+std::string OpenGroup::add_again(uint32_t index, const OpForm& form) {
+  const size_t steps = steps_.size();
+  const TapeNode& node = tape_->nodes()[index];
+  const Operand& output = tape_->outputs(node)[0];
+  if (form.kind == OpForm::Kind::number && output.view.sizes != space_) {
+    // Wherever its elements are, they are not stored.
+    Step step{.step = {.kind = Kind::number, .dtype = output.view.dtype},
+              .operands = {},
+              .node = static_cast<int>(index),
+              .operand = node.first + node.inputs,
+              .map = {output.memory, output.offset_bytes, output.view.dtype, {}}};
+    if (!is_anywhere(step)) return "it is part of a tensor";
+    step.step.extent = row_dims_ > 0 ? Extent::row : Extent::element;
+    steps_.push_back(std::move(step));
+  } else {
+    if (std::string reason = add(index, form); !reason.empty()) return reason;
+    nodes_.pop_back();
+  }
+  for (size_t i = steps; i < steps_.size(); ++i) steps_[i].again = true;
+  return {};
 }
 
 bool OpenGroup::can_take(const OpenGroup& other) const {

@@ -44,8 +44,15 @@ class OpenGroup {
   OpenGroup(const Tape& tape, Device device, Fuse fuse)
       : tape_(&tape), device_(device), fuse_(fuse) {}
 
+  /// Fixes the index space, which is otherwise that of the first node.
+  void fix_space(const Shape& space) {
+    space_ = space;
+    is_fixed_ = true;
+  }
   /// Adds a node, or says why it cannot be added, and leaves the group as it was.
   std::string add(uint32_t node, const OpForm& form);
+  /// The same for a node that another kernel runs too. What it makes is not to be stored here.
+  std::string add_again(uint32_t node, const OpForm& form);
   /// Whether `other`, which neither uses this group's results nor the other way round, can be made
   /// part of this one.
   bool can_take(const OpenGroup& other) const;
@@ -82,6 +89,7 @@ class OpenGroup {
     int node = -1;         // whose attributes it takes
     uint32_t operand = 0;  // the output of the tape that it makes
     ElementMap map;
+    bool again = false;  // another kernel stores it, or nobody needs it
   };
 
   std::string place_of(const Shape& sizes, Place& place) const;
@@ -98,6 +106,7 @@ class OpenGroup {
   std::string add_form(uint32_t node, const OpForm& form);
   std::string add_steps(uint32_t node, const OpForm& form);
   std::string add_number(uint32_t node);
+  bool is_anywhere(const Step& step) const;
   std::string add_random(uint32_t node);
   std::string add_columns(uint32_t node, const OpForm& form);
   Shape outer() const;
@@ -110,6 +119,7 @@ class OpenGroup {
   Device device_;
   Fuse fuse_;
   Shape space_;
+  bool is_fixed_ = false;
   int row_dims_ = 0;
   int column_dims_ = 0;  // that sums over the dims before them have; 0: there are none
   std::vector<uint32_t> nodes_;

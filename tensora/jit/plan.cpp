@@ -42,9 +42,11 @@ void launch(Tape& tape, const PlannedKernel& kernel) {
 void run_what_came_before(Tape& tape, const Plan& plan, size_t failed) {
   std::vector<uint32_t> missing;
   for (size_t i = failed + 1; i < plan.launches.size(); ++i)
-    for (uint32_t node : plan.launches[i].nodes)
-      if (node < plan.launches[failed].nodes.front()) missing.push_back(node);
+    for (const std::vector<uint32_t>* nodes : {&plan.launches[i].nodes, &plan.launches[i].again})
+      for (uint32_t node : *nodes)
+        if (node < plan.launches[failed].nodes.front()) missing.push_back(node);
   std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
   for (uint32_t node : missing) tape.run(node);
 }
 
@@ -69,6 +71,20 @@ bool restrict(const Plan& plan, const std::vector<size_t>& launches, GroupLimits
   return changed;
 }
 
+// The plan with values that are computed again, if that helps and takes no more memory.
+std::optional<Plan> recomputed(const Tape& tape, PlanOptions options, const Plan& plan,
+                               int64_t most) {
+  Plan lean = plan;
+  if (options.fuse == Fuse::nothing || !recompute_values(tape, options, lean)) return {};
+  if (is_dumped())
+    lean.history += concat("# kernels before values are recomputed\n", to_string(plan, tape));
+  reuse_memory(tape, lean);
+  lean.peak = peak_of(tape, lean).bytes;
+  lean.eager_peak = most;
+  if (lean.peak > most + kPeakSlack) return {};
+  return lean;
+}
+
 // A plan that takes no more memory than `most`, unless there is none.
 std::optional<Plan> plan_within(const Tape& tape, PlanOptions options, const Rewrite& rewrite,
                                 int64_t most) {
@@ -77,6 +93,7 @@ std::optional<Plan> plan_within(const Tape& tape, PlanOptions options, const Rew
     for (int changes = 0; changes <= kMostChanges; ++changes) {
       const int64_t fuel = used_fuel();
       Plan plan = group_nodes(tape, options, rewrite, limits);
+      if (std::optional<Plan> lean = recomputed(tape, options, plan, most)) return lean;
       reuse_memory(tape, plan);
       const MemoryPeak peak = peak_of(tape, plan, most + kPeakSlack);
       plan.peak = peak.bytes;
@@ -148,6 +165,9 @@ std::string to_string(const Plan& plan, const Tape& tape, std::span<const double
     text += step.kernel ? (step.kernel->row_dims > 0 ? "rows" : "walk") : "op  ";
     if (step.kernel) text += concat(" ", step.kernel->sizes);
     for (uint32_t node : step.nodes) text += concat(" ", name(node));
+    for (uint32_t node : step.again)
+      text += concat(step.again[0] == node ? " (again " : " ", name(node));
+    if (!step.again.empty()) text += ")";
     text += concat(place(step.nodes[0]), ": ", step.bytes, " bytes");
     if (step.bytes != step.eager_bytes) text += concat(" instead of ", step.eager_bytes);
     if (i < seconds.size()) {

@@ -12,7 +12,8 @@ namespace tensora::jit {
 
 /// One launch of a plan: a fused kernel, or a node's own.
 struct Launch {
-  std::vector<uint32_t> nodes;  // one, unless `kernel` is there
+  std::vector<uint32_t> nodes;       // one, unless `kernel` is there
+  std::vector<uint32_t> again = {};  // that the kernel computes too, and an earlier one computed
   std::optional<PlannedKernel> kernel;
   std::vector<int> releases;                     // memories that no launch after this one uses
   std::vector<std::pair<int, int>> reuses = {};  // memories that take the memory of another
@@ -34,6 +35,7 @@ struct Plan {
   int64_t eager_bytes = 0;            // that the nodes one by one would
   // The most bytes that tensors of the tape take at a time, here and one node after the other.
   int64_t peak = 0, eager_peak = 0;
+  std::string history = {};  // the kernels before passes that changed them, for TENSORA_JIT_DUMP
 };
 
 /// What the user asks of plans.
@@ -45,6 +47,9 @@ struct PlanOptions {
 /// Runs the passes, and groups the nodes that are left into kernels. See Note [Groups].
 /// Without `merges`, equal nodes all run.
 Plan make_plan(Tape& tape, PlanOptions options, bool merges = true);
+/// Values that a kernel computes again instead of loading them. False if there are none. See Note
+/// [Store or recompute].
+bool recompute_values(const Tape& tape, PlanOptions options, Plan& plan);
 /// The last pass: results that take the place of operands.
 void reuse_memory(const Tape& tape, Plan& plan);
 /// One launch per node, in program order: always possible.

@@ -62,11 +62,32 @@ void Recorder::flush() {
   flush_for("the end, or work whose order matters");
 }
 
+Recorder::Held::const_iterator Recorder::find_held(const Storage& storage) const {
+  return std::find_if(held_.begin(), held_.end(),
+                      [&](const auto& held) { return held.get() == &storage; });
+}
+
+// From now on the tape owns them.
+void Recorder::use_held(const DeferredKernel& kernel) {
+  const auto use = [&](const Tensor& tensor) {
+    if (!tensor.defined() || tensor.impl().storage->data()) return;
+    if (const auto held = find_held(*tensor.impl().storage); held != held_.end()) held_.erase(held);
+  };
+  for (const Arg& input : kernel.inputs) use(*input);
+  for (const Tensor& output : kernel.outputs) use(output);
+}
+
+void Recorder::provide_held() {
+  for (const IntrusivePtr<Storage>& storage : std::exchange(held_, {}))
+    if (!storage->data() && storage->bytes() != 0 && storage->use_count() > 1) storage->provide();
+}
+
 void Recorder::defer(const DeferredKernel& kernel) {
   const bool deterministic = is_deterministic();
   if (deterministic != deterministic_) flush_for("a change of set_deterministic");
   if (recorded() >= kMostNodes) flush_for("the length of the tape");
   deterministic_ = deterministic;
+  if (!held_.empty()) use_held(kernel);
   if (following_ ? !follow(kernel) : !tape_.empty() || !begin_following(kernel))
     tape_.add(kernel, reads_);
   reads_ = false;
@@ -83,6 +104,12 @@ bool Recorder::foresee(const OpBase& op, Args inputs, const void* attrs, Device 
 }
 
 void Recorder::settle(const Storage& storage) {
+  if (const auto held = find_held(storage); held != held_.end()) {
+    const IntrusivePtr<Storage> own = *held;
+    held_.erase(held);
+    if (!own->data() && own->bytes() != 0) own->provide();
+    return;
+  }
   reads_ = true;
   if (recording_) recording_->refuse("the host reads or writes a tensor");
   if (recorded() == 0 || !current().uses_memory_of(storage)) return;
@@ -197,6 +224,7 @@ void Recorder::run_planned(Tape& tape, const std::shared_ptr<const Plan>& plan, 
 }
 
 void Recorder::flush_for(std::string_view reason) {
+  provide_held();
   if (recorded() == 0) return;
   if (PreparedTape* const prepared = complete_tape()) {
     const auto place = std::find_if(prepared_.begin(), prepared_.end(),

@@ -19,13 +19,20 @@ class Recorder final : public Deferral {
   void defer(const DeferredKernel& kernel) override;
   bool foresee(const OpBase& op, Args inputs, const void* attrs, Device device,
                Tensors& outputs) override;
+  void hold(const IntrusivePtr<Storage>& storage) override { held_.push_back(storage); }
   void settle(const Storage& storage) override;
   void flush() override;
-  bool holds(const Storage& storage) const override { return current().holds(storage); }
+  bool holds(const Storage& storage) const override {
+    return current().holds(storage) || find_held(storage) != held_.end();
+  }
 
  private:
   const Tape& current() const { return following_ ? following_->tape() : tape_; }
   size_t recorded() const { return following_ ? following_->taken() : tape_.size(); }
+  using Held = std::vector<IntrusivePtr<Storage>>;
+  Held::const_iterator find_held(const Storage& storage) const;
+  void use_held(const DeferredKernel& kernel);
+  void provide_held();
   bool follow(const DeferredKernel& kernel);
   bool begin_following(const DeferredKernel& kernel);
   PreparedTape* complete_tape();
@@ -38,6 +45,7 @@ class Recorder final : public Deferral {
                   std::span<const double> seconds);
 
   Tape tape_, running_;
+  Held held_;  // storages without memory that no kernel on the tape uses yet
   // Of this thread; the one that was used last comes first. See Note [Following a tape].
   std::vector<std::unique_ptr<PreparedTape>> prepared_;
   PreparedTape* following_ = nullptr;  // instead of adding to `tape_`

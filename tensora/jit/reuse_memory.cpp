@@ -17,15 +17,16 @@ class Reuse {
     std::vector<bool> seen(tape_.memories().size(), false);
     for (Launch& launch : plan_.launches) {
       fresh_.clear();
-      for (uint32_t index : launch.nodes) {
-        const TapeNode& node = tape_.nodes()[index];
-        for (uint32_t i = 0; i < node.inputs + node.outputs; ++i) {
-          const int memory = tape_.operand(node.first + i).memory;
-          if (memory < 0 || seen[static_cast<size_t>(memory)]) continue;
-          seen[static_cast<size_t>(memory)] = true;
-          fresh_.push_back(memory);
+      for (const std::vector<uint32_t>* nodes : {&launch.nodes, &launch.again})
+        for (uint32_t index : *nodes) {
+          const TapeNode& node = tape_.nodes()[index];
+          for (uint32_t i = 0; i < node.inputs + node.outputs; ++i) {
+            const int memory = tape_.operand(node.first + i).memory;
+            if (memory < 0 || seen[static_cast<size_t>(memory)]) continue;
+            seen[static_cast<size_t>(memory)] = true;
+            fresh_.push_back(memory);
+          }
         }
-      }
       if (launch.kernel && launch.kernel->row_dims == 0)
         in_kernel(launch);
       else if (!launch.kernel && tape_.nodes()[launch.nodes[0]].op->pointwise)

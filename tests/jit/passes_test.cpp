@@ -116,6 +116,25 @@ TEST(NumberSteps, PartsAndRows) {
   expect_eagers_bits([&] { return dropout(full({64, 200}, 3), 0.0) + x; }, all);
 }
 
+TEST(NumberSteps, TensorsWithoutContents) {
+  const Tensor x = ones({5, 7});
+  Tensor kept, filled, host;
+  {
+    const LazyScope lazy;
+    kept = empty({3});
+    filled = empty({5, 7});
+    host = empty({2});
+    const Tensor y = x + 1;
+    host.data_ptr<float>()[1] = 4;  // runs nothing
+    EXPECT_EQ(y.impl().storage->data(), nullptr);
+    filled.select(0, 2).copy_(y.select(0, 0));
+    filled.select(0, 2).add_(host.select(0, 1));
+    EXPECT_EQ(zeros({4}).sum().item<float>(), 0);
+  }
+  EXPECT_NE(kept.data_ptr(), nullptr);
+  EXPECT_EQ(filled.at<float>({2, 3}), 6);
+}
+
 // ---- the peak of memory -------------------------------------------------------------------------
 
 TEST(PeakOfMemory, OnlyTheGroupsAtThePeakAreGivenUp) {
@@ -151,6 +170,80 @@ TEST(PeakOfMemory, OnlyTheGroupsAtThePeakAreGivenUp) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 50) << text;
   EXPECT_NE(text.find("mul_backward_self mul_backward_other silu_backward"), std::string::npos)
       << text;
+}
+
+// ---- store or recompute
+// --------------------------------------------------------------------------
+
+TEST(Recompute, CheapValuesAreNotKeptForTheGradient) {
+  manual_seed(3);
+  const Tensor x = randn({1024, 64}), target = randn({1024, 64});
+  const Tensor first = (randn({64, 256}) * 0.1).requires_grad_(),
+               second = (randn({256, 64}) * 0.1).requires_grad_(), bias = randn({256});
+  const auto step = [&] {
+    const Tensor a = matmul(x, first) + bias;
+    const Tensor inner = a * a * a * 0.044715 + a;
+    const Tensor loss = (matmul((inner * 0.5 + 1) * inner, second) - target).square().mean();
+    loss.backward();
+    const Tensor grad = first.grad();
+    first.set_grad({});
+    second.set_grad({});
+    return grad;
+  };
+  const auto f = compile(step);
+  const Tensor eager = step();
+  EXPECT_TRUE(same_bits(f(), eager));
+  EXPECT_TRUE(same_bits(f(), eager));
+  const std::string text = f.explain();
+  EXPECT_NE(text.find("(again "), std::string::npos) << text;
+  int64_t planned = 0, op_by_op = 0;
+  const size_t line = text.find("memory: at most ");
+  ASSERT_NE(line, std::string::npos);
+  std::sscanf(text.c_str() + line, "memory: at most %ld bytes at a time, op by op %ld", &planned,
+              &op_by_op);
+  // The product, its activation, and the gradient; not the five arrays in between.
+  EXPECT_LE(planned, 4 * 1024 * 256 * 4 + 2 * 1024 * 64 * 4 + (64 << 10)) << text;
+}
+
+TEST(Recompute, FilledTensorsAreMadeWhereTheyAreRead) {
+  manual_seed(3);
+  const Tensor x = randn({128, 256});
+  const auto body = [&] {
+    const Tensor y = x * 2;
+    y.fill_(3);
+    const Tensor turned = cumsum(x * y, 0);
+    return turned * y.t().contiguous().t() + y.sum();
+  };
+  expect_eagers_bits(body);
+  const auto constant = [&] {
+    const Tensor y = full({128, 256}, 3);
+    return cumsum(x * y, 0) * y;
+  };
+  const jit::Stats stats = expect_eagers_bits(constant);
+  EXPECT_EQ(stats.launches, 3u);
+  EXPECT_EQ(stats.bytes, 6u * x.nbytes());
+}
+
+TEST(Recompute, WhatIsOverwrittenIsKept) {
+  manual_seed(3);
+  const Tensor x = randn({512, 256});
+  const JitOptions all{.fuse = Fuse::everything};
+  expect_eagers_bits(
+      [&] {
+        const Tensor y = x.clone(), z = y * 2 + 1;
+        const Tensor sums = cumsum(z, 0);
+        y.add_(sums);
+        return cumsum(y, 1) * z + y;
+      },
+      all);
+  expect_eagers_bits(
+      [&] {
+        const Tensor y = x * 3, z = y + 1;
+        const Tensor sums = cumsum(z, 0);
+        z.mul_(sums);
+        return cumsum(z, 1) * z + y;
+      },
+      all);
 }
 
 }  // namespace

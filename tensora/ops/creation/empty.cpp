@@ -4,6 +4,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/thread_state.h"
+#include "tensora/dispatch/deferral.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/fill.h"
 
@@ -85,6 +86,11 @@ Tensor allocated(const Shape& sizes, const Strides& strides, const TensorOptions
   // Uninitialised memory needs no op, unless an interceptor has to see where tensors come from.
   if (thread_state.interceptor) [[unlikely]]
     return finished(apply(empty_strided_op, Args{}, {sizes, strides, dtype, device}), options);
+  if (thread_state.deferral) [[unlikely]] {
+    const Tensor result = make_deferred(sizes, strides, dtype, device);
+    thread_state.deferral->hold(result.impl().storage);
+    return finished(result, options);
+  }
   return finished(make_tensor(sizes, strides, dtype, device), options);
 }
 
