@@ -179,8 +179,8 @@ double copy_speed(double seconds) {
   return 2 * static_cast<double>(from.nbytes()) / taken;
 }
 
-void run(const Row& row, double seconds, int rounds) {
-  const auto compiled = compile(row.run, {.name = row.name});
+void run(const Row& row, double seconds, int rounds, bool wide) {
+  const auto compiled = compile(row.run, {.name = row.name, .wide = wide});
   const Tensor expected = row.run();  // and the pages of eager's results
   const double begin = seconds_now();
   const Tensor result = compiled();
@@ -214,13 +214,14 @@ int main(int argc, char** argv) {
   std::string filter;
   double seconds = 0.3;
   int rounds = 3;
-  bool explains = false;
+  bool explains = false, wide = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
     if (flag == "--filter") filter = value;
     if (flag == "--seconds") seconds = std::stod(value);
     if (flag == "--rounds") rounds = std::max(1, std::stoi(value));
     if (flag == "--explain") explains = value == "1";
+    if (flag == "--wide") wide = value == "1";
     if (flag == "--clock") bench::processor_time = value == "cpu";
     if (flag == "--device") bench::device = tensora::Device(value);
   }
@@ -235,7 +236,7 @@ int main(int argc, char** argv) {
       if (explains)
         std::printf("%s\n", tensora::compile(row.run, {.name = row.name}).explain().c_str());
       else
-        bench::run(row, seconds, rounds);
+        bench::run(row, seconds, rounds, wide);
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tensora-bench-jit: %s\n", error.what());

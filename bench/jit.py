@@ -157,7 +157,7 @@ def show(name, ours, peer, unit, agree):
 def measure_functions(arguments, environment, rows):
     common = ["--filter", arguments.filter, "--seconds", arguments.seconds, "--rounds", arguments.rounds,
               "--clock", arguments.clock, "--device", arguments.device]
-    ours = lines_of([arguments.build / "bin/tensora-bench-jit", *common], environment)
+    ours = lines_of([arguments.build / "bin/tensora-bench-jit", *common, "--wide", int(arguments.wide)], environment)
     copy = ours.pop(0)["copy"]
     print(f"a copy moves {copy / 1e9:.0f} GB/s")
     peers = {}
@@ -169,6 +169,8 @@ def measure_functions(arguments, environment, rows):
         name, peer = row["name"], peers.get(row["name"])
         # bfloat16 chains: eight bits, and torch.compile does not round between ops.
         tolerance, compiled_tolerance = (4e-3, 4e-2) if "bf16" in name else (1e-5, 1e-5)
+        if arguments.wide:
+            tolerance = compiled_tolerance
         agree = row["difference"] <= tolerance
         if peer:
             agree = agree and apart(row["samples"], peer["eager_samples"]) <= tolerance
@@ -211,6 +213,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--clock", default="wall", choices=("wall", "cpu"),
                         help="cpu: processor time, on a machine that others use too; with --threads 1")
+    parser.add_argument("--wide", action="store_true",
+                        help="our functions keep 16-bit floats in float32 between ops, as torch.compile does")
     parser.add_argument("--alone", action="store_true", help="without PyTorch: functions only")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--python", default=sys.executable, help="the interpreter whose PyTorch is the peer")

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "tensora/base/kept_by_thread.h"
 
@@ -52,80 +51,6 @@ bool is_linear(const Strides& strides, const Shape& sizes, int first_dim) {
     expected *= sizes[d];
   }
   return true;
-}
-
-// A vector of 16 bytes, and its halves with those of another one in turn: a, b, a, b, …
-template <class T>
-struct Lanes {
-  static constexpr int kCount = 16 / static_cast<int>(sizeof(T));
-  using Vector [[gnu::vector_size(16)]] = T;
-
-  template <int kFirst, size_t... i>
-  static Vector zip(Vector a, Vector b, std::index_sequence<i...>) {
-    return __builtin_shufflevector(a, b, (kFirst + static_cast<int>(i) / 2 + i % 2 * kCount)...);
-  }
-  static Vector lower(Vector a, Vector b) {
-    return zip<0>(a, b, std::make_index_sequence<kCount>());
-  }
-  static Vector upper(Vector a, Vector b) {
-    return zip<kCount / 2>(a, b, std::make_index_sequence<kCount>());
-  }
-};
-
-// A square of vectors, each 16 bytes of a column: with every pass, the numbers of column and row
-// exchange one bit.
-template <class T>
-void transpose_square(const T* from, int64_t stride, T* to, int64_t width) {
-  using Vector = typename Lanes<T>::Vector;
-  constexpr int n = Lanes<T>::kCount;
-  Vector now[n], next[n];
-  for (int column = 0; column < n; ++column)
-    std::memcpy(&now[column], from + column * stride, sizeof(Vector));
-#pragma GCC unroll 4
-  for (int pass = 1; pass < n; pass *= 2) {
-#pragma GCC unroll 16
-    for (int i = 0; i < n / 2; ++i) {
-      next[2 * i] = Lanes<T>::lower(now[i], now[i + n / 2]);
-      next[2 * i + 1] = Lanes<T>::upper(now[i], now[i + n / 2]);
-    }
-    std::copy(next, next + n, now);
-  }
-  for (int row = 0; row < n; ++row) std::memcpy(to + row * width, &now[row], sizeof(Vector));
-}
-
-// rows x columns elements, of which those of a column are adjacent, `stride` elements from column
-// to column, into rows of `width` elements.
-template <class T>
-void transpose_as(const char* from, int64_t stride, int64_t rows, int64_t columns, char* to,
-                  int64_t width) {
-  using Bits [[gnu::may_alias]] = T;
-  const Bits* const source = reinterpret_cast<const Bits*>(from);
-  Bits* const target = reinterpret_cast<Bits*>(to);
-  constexpr int64_t n = Lanes<T>::kCount;
-  const int64_t whole_rows = rows / n * n, whole_columns = columns / n * n;
-  // All rows of some columns at a time: with a stride of a power of two, few columns fit into the
-  // cache.
-  for (int64_t column = 0; column < whole_columns; column += n)
-    for (int64_t row = 0; row < whole_rows; row += n)
-      transpose_square<Bits>(source + column * stride + row, stride, target + row * width + column,
-                             width);
-  for (int64_t column = 0; column < columns; ++column)
-    for (int64_t row = column < whole_columns ? whole_rows : 0; row < rows; ++row)
-      target[row * width + column] = source[column * stride + row];
-}
-
-void transpose(const TileArray& from, int64_t stride, int64_t rows, int64_t columns, char* to,
-               int64_t width) {
-  switch (bytes_of_element(from.dtype)) {
-    case 1:
-      return transpose_as<uint8_t>(from.data, stride, rows, columns, to, width);
-    case 2:
-      return transpose_as<uint16_t>(from.data, stride, rows, columns, to, width);
-    case 4:
-      return transpose_as<uint32_t>(from.data, stride, rows, columns, to, width);
-    default:
-      return transpose_as<uint64_t>(from.data, stride, rows, columns, to, width);
-  }
 }
 
 }  // namespace
@@ -297,7 +222,8 @@ void ChainRunner::run_panels(const Shape& sizes, std::span<const TileArray> arra
           if (plan_.externals[k].write || panel_rows(array, sizes) == 0) continue;
           char* const panel = panels_.get() + static_cast<int64_t>(k) * kPanel;
           const int64_t width = kPanelColumns + 16;
-          transpose(moved[k], array.strides[last], box[last - 1], box[last], panel, width);
+          functions().transpose(bytes_of_element(array.dtype), moved[k].data, array.strides[last],
+                                box[last - 1], box[last], panel, width);
           moved[k].data = panel;
           moved[k].strides[last] = 1;
           moved[k].strides[last - 1] = width;

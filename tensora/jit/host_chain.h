@@ -34,7 +34,7 @@ class ChainRunner {
   static constexpr int64_t kFlatTile = 4096;
   // A panel of a transposed operand: 256 bytes of each of its columns. The lines of a column follow
   // one another in memory, and a panel stays in the second-level cache.
-  static constexpr int64_t kPanelBytes = 256, kPanelColumns = 512;
+  static constexpr int64_t kPanelBytes = 256, kPanelColumns = 1024;
 
   /// Whether an array's elements lie one after the other along the last dim but one, and not along
   /// the last: it is read in panels, and tiles should have this many rows.

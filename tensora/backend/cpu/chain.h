@@ -45,6 +45,10 @@ struct ChainFunctions {
   /// Runs the chain on strips from element 0 on.
   void (*run)(const ChainStep* first, int64_t strips) = nullptr;
   void (*finish_streaming)() = nullptr;
+  /// rows x columns elements of `bytes` bytes, of which those of a column are adjacent and columns
+  /// `stride` elements apart, into rows `width` elements apart.
+  void (*transpose)(int64_t bytes, const void* from, int64_t stride, int64_t rows, int64_t columns,
+                    void* to, int64_t width) = nullptr;
   ChainLoad (*load_of)(DType dtype) = nullptr;
   ChainStore (*store_of)(DType dtype) = nullptr;
 };

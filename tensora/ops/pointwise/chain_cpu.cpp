@@ -5,6 +5,7 @@
 #include "tensora/backend/cpu/bfloat16.h"
 #include "tensora/backend/cpu/pointwise.h"
 #include "tensora/backend/cpu/stream.h"
+#include "tensora/backend/cpu/transpose.h"
 #include "tensora/ops/pointwise/all.h"
 #include "tensora/ops/pointwise/all_backwards.h"
 #include "tensora/ops/pointwise/cpu_formulas.h"
@@ -357,6 +358,35 @@ ChainCode store_narrow(DType dtype) {
          : dtype == DType::float16 ? code(store_float16_step)
                                    : nullptr;
 }
+// All rows of some columns at a time: with a stride of a power of two, few columns fit into the
+// cache. The next panel lies behind this one in every column: it is asked for while this one is
+// transposed, because the processor does not foresee runs that are so short.
+template <class T>
+void transpose_as(const void* source, int64_t stride, int64_t rows, int64_t columns, void* target,
+                  int64_t width) {
+  constexpr int64_t side = kBlockSide<T>;
+  const T* const from = static_cast<const T*>(source);
+  T* const to = static_cast<T*>(target);
+  for (int64_t c = 0; c < columns; c += side)
+    for (int64_t r = 0; r < rows; r += side) {
+      const T* const block = from + c * stride + r;
+      if (r + side > rows || c + side > columns) {
+        transpose_elements(block, stride, to + r * width + c, width, std::min(side, rows - r),
+                           std::min(side, columns - c));
+        continue;
+      }
+      for (int64_t i = 0; i < side; ++i) __builtin_prefetch(block + i * stride + rows, 0, 2);
+      transpose_block(block, stride, to + r * width + c, width);
+    }
+}
+void transpose(int64_t bytes, const void* from, int64_t stride, int64_t rows, int64_t columns,
+               void* to, int64_t width) {
+  const auto run = bytes == 1   ? transpose_as<uint8_t>
+                   : bytes == 2 ? transpose_as<uint16_t>
+                   : bytes == 4 ? transpose_as<uint32_t>
+                                : transpose_as<uint64_t>;
+  run(from, stride, rows, columns, to, width);
+}
 ChainLoad load_of(DType dtype) {
   return dtype == DType::bfloat16 ? load_bfloat16 : load_fn<float>(dtype);
 }
@@ -379,6 +409,7 @@ void register_chain_cpu() {
        .end = code(end_step),
        .run = run_chain,
        .finish_streaming = finish_streaming,
+       .transpose = transpose,
        .load_of = load_of,
        .store_of = store_of});
   for_each_functor([]<class F>() {
