@@ -120,16 +120,16 @@ class OneDim {
 
 }  // namespace
 
-ShardChoice choose_shards(const ShardRule& rule, const WholeCall& call, const DeviceMesh& mesh,
+ShardChoice choose_shards(const ShardRule& rule, const WholeCall& call, std::span<const int> mesh,
                           const std::vector<Placements>& placed) {
   ShardChoice choice;
   choice.inputs.resize(call.inputs.size());
   choice.gradients.resize(call.inputs.size());
   choice.outputs.resize(call.outputs.size());
-  for (int m = 0; m < mesh.dims(); ++m) {
-    const OneDim dim(rule, call, mesh.size(m));
+  for (size_t m = 0; m < mesh.size(); ++m) {
+    const OneDim dim(rule, call, mesh[m]);
     std::vector<Placement> now;
-    for (const Placements& placements : placed) now.push_back(placements[static_cast<size_t>(m)]);
+    for (const Placements& placements : placed) now.push_back(placements[m]);
     const int factor = dim.best(now);
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       choice.inputs[i].push_back(dim.input(i, factor));

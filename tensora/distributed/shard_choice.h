@@ -13,8 +13,8 @@ struct ShardChoice {
 };
 
 /// For each dim of the mesh the factor that costs the least bytes: to bring the inputs from
-/// `placed` to where they are needed, and to add up partial outputs.
-ShardChoice choose_shards(const ShardRule& rule, const WholeCall& call, const DeviceMesh& mesh,
+/// `placed` to where they are needed, and to add up partial outputs. `mesh`: its sizes.
+ShardChoice choose_shards(const ShardRule& rule, const WholeCall& call, std::span<const int> mesh,
                           const std::vector<Placements>& placed);
 
 /// A call's attributes with one changed: the sizes of the output.

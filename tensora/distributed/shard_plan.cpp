@@ -53,7 +53,11 @@ ShardPlan make_plan(const ShardPlanKey& key, const Call& call, const DeviceMesh&
     return {.way = defined ? ShardPlan::Way::by_definition : ShardPlan::Way::gathered};
   }
   int64_t ranks = 1;
-  for (int m = 0; m < mesh.dims(); ++m) ranks *= mesh.size(m);
+  std::vector<int> sizes;
+  for (int m = 0; m < mesh.dims(); ++m) {
+    sizes.push_back(mesh.size(m));
+    ranks *= mesh.size(m);
+  }
   Infer infer(call.op.name, call.inputs, device_of(call));
   call.op.infer(call.op, infer, call.attrs);
   const WholeCall whole{call.op, call.attrs, call.inputs, infer.outputs, ranks};
@@ -66,7 +70,7 @@ ShardPlan make_plan(const ShardPlanKey& key, const Call& call, const DeviceMesh&
                                                 : layout->placements);
   ShardPlan plan{.way = ShardPlan::Way::divided,
                  .outputs = infer.outputs,
-                 .choice = choose_shards(*rule, whole, mesh, placed),
+                 .choice = choose_shards(*rule, whole, sizes, placed),
                  .reshapes = call.op.name == "view",
                  .last_layouts = std::vector<const OperandLayout*>(infer.outputs.size())};
   for (size_t i = 0; i < key.layouts.size(); ++i)

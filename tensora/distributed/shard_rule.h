@@ -11,20 +11,9 @@
 #include "tensora/dispatch/op.h"
 
 // Note [Factors]
-// A rule names the dims of an op's inputs and outputs by factors. Ranks that divide a factor divide
-// every dim that has it, and each runs the op on its part of the inputs. A factor that an output
-// lacks is summed over (or combined by another reduction): the ranks' outputs are partial then. A
-// dim without a factor must be whole on every rank.
-//
-// Rules are written in letters, one per dim:
-//   "*ij,*jk->*ik"    a batch of matrix products; * stands for any number of leading dims, which
-//                     broadcast
-//   "i.->i"           . is a dim that must be whole
-//   "n~,~->n~"        ~ is any number of trailing dims that must be whole
-//   "+ik,ij,jk->ik"   + marks an input that is added to the sum: if the ranks divide j, one of them
-//                     adds it
-// Dims of size 1 that broadcast have no factor. Families of ops have their rules from the op's
-// properties and attributes instead: pointwise ops, reductions, views, ops along one dim.
+// The letters of Note [Shard rules] (dispatch/sharding.h), bound to one call: each dim of its
+// inputs and outputs has a factor, a number. Dims of one factor are divided together; a dim without
+// a factor must be whole on every rank.
 
 namespace tensora::distributed {
 

@@ -5,6 +5,7 @@
 
 #include "tensora/core/random.h"
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/attention/attention_definition.h"
 #include "tensora/ops/attention/packed_gradients_op.h"
@@ -255,6 +256,12 @@ void register_attention(OpRegistry& registry) {
   registry.add(attention_op);
   registry.add(attention_backward_op);
   registry.add(packed_attention_backward_op);
+  shard_by(attention_op, [](Args in, const AttentionAttrs& attrs) -> std::string_view {
+    const auto given = [&](size_t i) { return i < in.size() && in[i]->defined(); };
+    if (given(4) || given(5) || attrs.dropout_p != 0) return "";
+    if (in[0]->sizes()[1] != in[1]->sizes()[1]) return "b~,b~,b~,b...->b~";  // grouped heads
+    return attrs.is_causal ? "bh~,bh~->bh~" : "bhq.,bh..,bh..,bhq.->bhq.,bhq";
+  });
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "tensora/ops/complex/complex.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"
@@ -70,6 +71,8 @@ constinit OpDef<NoAttrs> view_as_complex_op = define(Op<NoAttrs>{
 void register_complex(OpRegistry& registry) {
   registry.add(view_as_real_op);
   registry.add(view_as_complex_op);
+  shard_by(view_as_real_op, "*->*.");
+  shard_by(view_as_complex_op, "*.->*");
 }
 
 Tensor view_as_real(const Tensor& self) { return apply(view_as_real_op, {self}); }

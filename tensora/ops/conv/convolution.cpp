@@ -1,6 +1,7 @@
 #include "tensora/ops/conv/convolution.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/conv/convolution_geometry.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/copy/memory_format.h"
@@ -390,6 +391,10 @@ void register_convolution(OpRegistry& registry) {
   registry.add(convolution_op);
   registry.add(convolution_input_grad_op);
   registry.add(convolution_weight_grad_op);
+  shard_by(convolution_op, [](Args, const ConvolutionAttrs& attrs) -> std::string_view {
+    const bool plain = attrs.groups == 1 && !attrs.transposed;
+    return plain ? "nonempty nc~,oc~,+o->no~" : "nonempty n~,~->n~";
+  });
 }
 
 }  // namespace tensora

@@ -1,6 +1,7 @@
 #include "tensora/ops/copy/copy.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/creation/empty.h"
 
 namespace tensora {
@@ -126,6 +127,10 @@ void register_copy(OpRegistry& registry) {
   for (const OpDef<NoAttrs>* op : {&copy_op, &clone_op, &contiguous_op}) registry.add(*op);
   registry.add(cast_op);
   registry.add(to_device_op);
+  shard_by(copy_op, "*->*");
+  shard_by(clone_op, "*->*");
+  shard_by(contiguous_op, "*->*");
+  shard_by(cast_op, "*->*");
 }
 
 const Tensor& copy_(const Tensor& self, const Tensor& src) {

@@ -2,6 +2,7 @@
 
 #include "tensora/core/fit_scalar.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 
 namespace tensora {
 
@@ -22,7 +23,10 @@ constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
     .accepts = kElementDTypes,
 });
 
-void register_fill(OpRegistry& registry) { registry.add(fill_op); }
+void register_fill(OpRegistry& registry) {
+  registry.add(fill_op);
+  shard_by(fill_op, "*->*");
+}
 
 const Tensor& fill_(const Tensor& self, Scalar value) {
   return apply_inplace(fill_op, {self}, {value});

@@ -1,6 +1,7 @@
 #include "tensora/ops/creation/one_hot.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/pointwise/functions.h"
@@ -43,7 +44,10 @@ constinit OpDef<OneHotAttrs> one_hot_op = define(Op<OneHotAttrs>{
     .gradient = Gradient::not_differentiable,
 });
 
-void register_one_hot(OpRegistry& registry) { registry.add(one_hot_op); }
+void register_one_hot(OpRegistry& registry) {
+  registry.add(one_hot_op);
+  shard_by(one_hot_op, "*->*.");
+}
 
 Tensor one_hot(const Tensor& self, int64_t num_classes) {
   if (num_classes == -1) {

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -189,6 +190,10 @@ void register_transforms(OpRegistry& registry) {
   registry.add(fft_r2c_op);
   registry.add(fft_real_op);
   registry.add(fft_c2r_op);
+  shard_by(fft_c2c_op, "along dim");
+  shard_by(fft_r2c_op, "along dim");
+  shard_by(fft_real_op, "along dim");
+  shard_by(fft_c2r_op, "along dim");
 }
 
 }  // namespace tensora

@@ -1,6 +1,7 @@
 #include "tensora/ops/index/gather.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/index_ops.h"
@@ -150,6 +151,9 @@ constinit OpDef<GatherAttrs> scatter_add_op = define(Op<GatherAttrs>{
 void register_gather(OpRegistry& registry) {
   for (const auto* op : {&gather_op, &scatter_op, &scatter_add_op}) registry.add(*op);
   registry.add(gather_backward_op);
+  shard_by(gather_op, "along dim");
+  shard_by(scatter_op, "along dim");
+  shard_by(scatter_add_op, "along dim");
 }
 
 Tensor gather(const Tensor& self, int64_t dim, const Tensor& index) {

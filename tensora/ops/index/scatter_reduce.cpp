@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
@@ -186,7 +187,10 @@ constinit OpDef<ScatterCombineAttrs> scatter_combine_op = define(Op<ScatterCombi
     .saves = {in(0) | in(1) | in(2) | out(0), {}, in(0) | in(1) | in(2) | out(0)},
 });
 
-void register_scatter_reduce(OpRegistry& registry) { registry.add(scatter_combine_op); }
+void register_scatter_reduce(OpRegistry& registry) {
+  registry.add(scatter_combine_op);
+  shard_by(scatter_combine_op, "along dim");
+}
 
 Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                       std::string_view reduce, bool include_self) {

@@ -1,5 +1,6 @@
 #include "tensora/ops/linalg/cholesky.h"
 
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/triangular.h"
@@ -125,6 +126,7 @@ void register_cholesky(OpRegistry& registry) {
   registry.add(complex_cholesky_op);
   registry.add(cholesky_solve_op);
   registry.add(cholesky_inverse_op);
+  shard_by(cholesky_op, "*..->*..,*");
 }
 
 namespace {

@@ -1,5 +1,6 @@
 #include "tensora/ops/linalg/qr.h"
 
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/linalg/batch.h"
 #include "tensora/ops/linalg/linalg_common.h"
@@ -87,7 +88,10 @@ constinit OpDef<QrAttrs> qr_op = define(Op<QrAttrs>{.name = "linalg_qr",
                                                     .saves = {out(0) | out(1)},
                                                     .accepts = kComputingDTypes});
 
-void register_qr(OpRegistry& registry) { registry.add(qr_op); }
+void register_qr(OpRegistry& registry) {
+  registry.add(qr_op);
+  shard_by(qr_op, "*..->*..");
+}
 
 std::tuple<Tensor, Tensor> qr(const Tensor& self, bool some) {
   return linalg::qr(self, some ? "reduced" : "complete");

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
@@ -204,6 +205,9 @@ void register_solve(OpRegistry& registry) {
   registry.add(inverse_op);
   registry.add(det_op);
   registry.add(slogdet_op);
+  shard_by(inverse_op, "*..->*..,*");
+  shard_by(det_op, "*..->*");
+  shard_by(slogdet_op, "*..->*");
 }
 
 namespace {

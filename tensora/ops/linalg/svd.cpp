@@ -1,6 +1,7 @@
 #include "tensora/ops/linalg/svd.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/linalg/batch.h"
 #include "tensora/ops/linalg/linalg_common.h"
@@ -165,6 +166,8 @@ constinit OpDef<EighAttrs> eigh_op = define(Op<EighAttrs>{.name = "linalg_eigh",
 void register_svd(OpRegistry& registry) {
   registry.add(svd_op);
   registry.add(eigh_op);
+  shard_by(svd_op, "*..->*..,*.,*..");
+  shard_by(eigh_op, "*..->*.,*..");
 }
 
 namespace linalg {

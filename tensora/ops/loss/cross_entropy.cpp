@@ -4,6 +4,7 @@
 #include "tensora/core/thread_state.h"
 #include "tensora/dispatch/autocast.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/gather.h"
@@ -226,6 +227,11 @@ constinit OpDef<CrossEntropyAttrs> nll_backward_op = define(Op<CrossEntropyAttrs
 void register_cross_entropy(OpRegistry& registry) {
   for (const auto* op : {&cross_entropy_op, &cross_entropy_backward_op, &nll_op, &nll_backward_op})
     registry.add(*op);
+  for (const auto* op : {&cross_entropy_op, &nll_op})
+    shard_by(*op, [](Args in, const CrossEntropyAttrs&) -> std::string_view {
+      if (in.size() > 3 && in[3]->defined()) return "";
+      return in[0]->dim() == 2 ? "n.,n,.->n" : "n.i,ni,.->ni";
+    });
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "tensora/ops/matrix/addmm.h"
 
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/complex/complex_forms.h"
 #include "tensora/ops/matrix/linear_gradients.h"
@@ -97,7 +98,10 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
     .autocast = Autocast::lower,
 });
 
-void register_addmm(OpRegistry& registry) { registry.add(addmm_op); }
+void register_addmm(OpRegistry& registry) {
+  registry.add(addmm_op);
+  shard_by(addmm_op, "+*ik,*ij,*jk->*ik");
+}
 
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
              Scalar alpha) {

@@ -4,6 +4,7 @@
 
 #include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/index_select.h"
@@ -152,6 +153,7 @@ void register_cdist(OpRegistry& registry) {
   registry.add(cdist_op);
   registry.add(cdist_backward_op);
   registry.add(euclidean_distance_op);
+  shard_by(cdist_op, "*i.,*j.->*ij");
 }
 
 Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::string_view compute_mode) {

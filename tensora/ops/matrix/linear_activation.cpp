@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/activation_gradient.h"
 #include "tensora/ops/matrix/linear_gradients.h"
@@ -151,7 +152,10 @@ constinit OpDef<LinearActivationAttrs> linear_activation_op = define(Op<LinearAc
     .autocast = Autocast::lower,
 });
 
-void register_linear_activation(OpRegistry& registry) { registry.add(linear_activation_op); }
+void register_linear_activation(OpRegistry& registry) {
+  registry.add(linear_activation_op);
+  shard_by(linear_activation_op, "i.,k.,k->ik");
+}
 
 Tensor linear_activation(const Tensor& input, const Tensor& weight, const Tensor& bias,
                          std::string_view activation) {

@@ -1,5 +1,6 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/linear_group_op.h"
 
@@ -54,7 +55,10 @@ constinit OpDef<NoAttrs> linear_group_op = define(Op<NoAttrs>{
     .autocast = Autocast::lower,
 });
 
-void register_linear_group(OpRegistry& registry) { registry.add(linear_group_op); }
+void register_linear_group(OpRegistry& registry) {
+  registry.add(linear_group_op);
+  shard_by(linear_group_op, "i.,..->i.");
+}
 
 std::vector<Tensor> linear_group(const Tensor& input, std::span<const Tensor> weights) {
   check(input.dim() >= 1, "linear_group: input must have at least 1 dimension");

@@ -1,6 +1,7 @@
 #include "tensora/ops/matrix/matmul.h"
 
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/linear_gradients.h"
 #include "tensora/ops/operators.h"
@@ -68,7 +69,10 @@ Tensor second_factor_gradient(const Tensor& a, const Tensor& b, const Tensor& gr
   return apply(matmul_op, {transpose(a, -2, -1), grad});
 }
 
-void register_matmul(OpRegistry& registry) { registry.add(matmul_op); }
+void register_matmul(OpRegistry& registry) {
+  registry.add(matmul_op);
+  shard_by(matmul_op, "*ij,*jk->*ik");
+}
 
 namespace {
 

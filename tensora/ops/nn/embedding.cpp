@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/index/index_select.h"
 #include "tensora/ops/index/nonzero.h"
@@ -92,6 +93,9 @@ constinit OpDef<EmbeddingBackwardAttrs> embedding_backward_op = define(Op<Embedd
 void register_embedding(OpRegistry& registry) {
   registry.add(embedding_op);
   registry.add(embedding_backward_op);
+  shard_by(embedding_op, [](Args, const EmbeddingAttrs& attrs) -> std::string_view {
+    return attrs.scale_grad_by_freq ? "" : ".e,*->*e";
+  });
 }
 
 int64_t wrapped_padding(std::string_view op, std::optional<int64_t> padding_idx, int64_t rows) {

@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/error_kinds.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/norm/channel_checks.h"
 #include "tensora/ops/norm/channel_norm.h"
@@ -178,6 +179,8 @@ void register_batch_norm(OpRegistry& registry) {
   registry.add(batch_norm_op);
   registry.add(batch_norm_backward_op);
   registry.add(batch_norm_update_op);
+  shard_by(batch_norm_update_op, "writes");
+  shard_by(batch_norm_op, "nonempty .c~,c->.c~,c");
 }
 
 void move_statistics(const Shape& input, const Tensor& running_mean, const Tensor& running_var,

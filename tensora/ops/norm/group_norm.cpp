@@ -1,5 +1,6 @@
 #include "tensora/ops/norm/group_norm.h"
 
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/norm/channel_checks.h"
 #include "tensora/ops/norm/group_norm_ops.h"
@@ -139,6 +140,7 @@ constinit OpDef<GroupNormBackwardAttrs> group_norm_backward_op = define(Op<Group
 void register_group_norm(OpRegistry& registry) {
   registry.add(group_norm_op);
   registry.add(group_norm_backward_op);
+  shard_by(group_norm_op, "nonempty n~,.->n~");
 }
 
 Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias,

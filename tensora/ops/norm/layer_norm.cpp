@@ -6,6 +6,7 @@
 #include "tensora/core/random.h"
 #include "tensora/dispatch/autocast.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/norm/row_norm.h"
@@ -349,6 +350,10 @@ void register_layer_norm(OpRegistry& registry) {
   registry.add(add_layer_norm_op);
   registry.add(add_rms_norm_op);
   registry.add(norm_backward_op);
+  shard_by(layer_norm_op, "rows normalized_shape");
+  shard_by(rms_norm_op, "rows normalized_shape");
+  shard_by(add_layer_norm_op, "rows normalized_shape");
+  shard_by(add_rms_norm_op, "rows normalized_shape");
 }
 
 Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight,

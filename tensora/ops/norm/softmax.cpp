@@ -1,6 +1,7 @@
 #include "tensora/ops/norm/softmax.h"
 
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
@@ -130,6 +131,10 @@ void register_softmax(OpRegistry& registry) {
   registry.add(log_softmax_op);
   registry.add(softmax_backward_op);
   registry.add(log_softmax_backward_op);
+  shard_by(softmax_op, "along dim");
+  shard_by(log_softmax_op, "along dim");
+  shard_by(softmax_backward_op, "along dim");
+  shard_by(log_softmax_backward_op, "along dim");
 }
 
 Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) {

@@ -1,6 +1,7 @@
 #include "tensora/ops/paged/paged_advance.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/paged/paged_advance_op.h"
@@ -59,7 +60,10 @@ constinit OpDef<PagedAdvanceAttrs> paged_advance_op = define(Op<PagedAdvanceAttr
     .accepts = set_of(kInt32) | set_of(kInt64),
 });
 
-void register_paged_advance(OpRegistry& registry) { registry.add(paged_advance_op); }
+void register_paged_advance(OpRegistry& registry) {
+  registry.add(paged_advance_op);
+  shard_by(paged_advance_op, "writes");
+}
 
 Tensor paged_advance(const Tensor& tokens, const Tensor& positions, const Tensor& slots,
                      const Tensor& lengths, const Tensor& choices, const Tensor& chosen,

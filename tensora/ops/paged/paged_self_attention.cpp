@@ -1,6 +1,7 @@
 #include "tensora/ops/paged/paged_self_attention.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/paged/paged_checks.h"
 #include "tensora/ops/paged/paged_self_attention_op.h"
@@ -64,7 +65,10 @@ constinit OpDef<PagedSelfAttentionAttrs> paged_self_attention_op =
         .accepts = kCacheDTypes | set_of(kInt64) | set_of(kInt32),
     });
 
-void register_paged_self_attention(OpRegistry& registry) { registry.add(paged_self_attention_op); }
+void register_paged_self_attention(OpRegistry& registry) {
+  registry.add(paged_self_attention_op);
+  shard_by(paged_self_attention_op, "writes");
+}
 
 namespace {
 

@@ -1,6 +1,7 @@
 #include "tensora/ops/paged/paged_store.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/paged/paged_checks.h"
@@ -120,7 +121,10 @@ constinit OpDef<PagedStoreAttrs> paged_store_op = define(Op<PagedStoreAttrs>{
     .accepts = kCacheDTypes | set_of(kInt64),
 });
 
-void register_paged_store(OpRegistry& registry) { registry.add(paged_store_op); }
+void register_paged_store(OpRegistry& registry) {
+  registry.add(paged_store_op);
+  shard_by(paged_store_op, "writes");
+}
 
 Tensor paged_store(const Tensor& qkv, const Tensor& positions, const Tensor& slots,
                    const Tensor& key_cache, const Tensor& value_cache, const Tensor& cos_sin,

@@ -4,6 +4,7 @@
 
 #include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/tensor.h"
@@ -172,6 +173,7 @@ constinit OpDef<AvgPoolBackwardAttrs> avg_pool_backward_op = define(Op<AvgPoolBa
 void register_avg_pool(OpRegistry& registry) {
   registry.add(avg_pool_op);
   registry.add(avg_pool_backward_op);
+  shard_by(avg_pool_op, "nonempty *...->*...");
 }
 
 Tensor avg_pool1d(const Tensor& input, const Shape& kernel_size, const Shape& stride,

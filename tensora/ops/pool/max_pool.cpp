@@ -5,6 +5,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
 #include "tensora/ops/reduce/max_dim.h"
@@ -170,6 +171,7 @@ constinit OpDef<MaxPoolBackwardAttrs> max_pool_backward_op = define(Op<MaxPoolBa
 void register_max_pool(OpRegistry& registry) {
   registry.add(max_pool_op);
   registry.add(max_pool_backward_op);
+  shard_by(max_pool_op, "nonempty *...->*...");
 }
 
 Tensor max_pool1d(const Tensor& input, const Shape& kernel_size, const Shape& stride,

@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/amax.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
@@ -94,6 +95,11 @@ constinit OpDef<ReduceAttrs> aminmax_op = define(
 void register_amax(OpRegistry& registry) {
   for (const OpDef<ReduceAttrs>* op : {&amax_op, &amin_op, &max_op, &min_op, &aminmax_op})
     registry.add(*op);
+  shard_by(amax_op, "reduce dim by maximum");
+  shard_by(amin_op, "reduce dim by minimum");
+  shard_by(max_op, "reduce dim by maximum");
+  shard_by(min_op, "reduce dim by minimum");
+  shard_by(aminmax_op, "reduce dim");
 }
 
 Tensor amax(const Tensor& self, const Dims& dim, bool keepdim) {

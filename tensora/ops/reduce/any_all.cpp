@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/any_all.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/reduce_common.h"
@@ -43,6 +44,8 @@ constinit OpDef<ReduceAttrs> all_op = define(Op<ReduceAttrs>{
 void register_any_all(OpRegistry& registry) {
   registry.add(any_op);
   registry.add(all_op);
+  shard_by(any_op, "reduce dim");
+  shard_by(all_op, "reduce dim");
 }
 
 Tensor any(const Tensor& self, const Dims& dim, bool keepdim) {

@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/logsumexp.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
@@ -45,7 +46,10 @@ constinit OpDef<ReduceAttrs> logsumexp_op = define(Op<ReduceAttrs>{
     .autocast = {Autocast::as_is, Autocast::full},
 });
 
-void register_logsumexp(OpRegistry& registry) { registry.add(logsumexp_op); }
+void register_logsumexp(OpRegistry& registry) {
+  registry.add(logsumexp_op);
+  shard_by(logsumexp_op, "reduce dim");
+}
 
 Tensor logsumexp(const Tensor& self, const Dims& dim, bool keepdim) {
   if (self.is_complex()) {

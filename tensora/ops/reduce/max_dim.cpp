@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/max_dim.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/amax.h"
@@ -103,6 +104,10 @@ constinit OpDef<DimAttrs> argmin_op =
 void register_max_dim(OpRegistry& registry) {
   for (const OpDef<DimAttrs>* op : {&max_dim_op, &min_dim_op, &argmax_op, &argmin_op})
     registry.add(*op);
+  shard_by(max_dim_op, "reduce dim");
+  shard_by(min_dim_op, "reduce dim");
+  shard_by(argmax_op, "reduce dim");
+  shard_by(argmin_op, "reduce dim");
 }
 
 std::tuple<Tensor, Tensor> max(const Tensor& self, int64_t dim, bool keepdim) {

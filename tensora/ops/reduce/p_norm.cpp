@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/amax.h"
@@ -86,7 +87,10 @@ constinit OpDef<NormAttrs> norm_op = define(Op<NormAttrs>{
     .saves = {in(0) | out(0)},
 });
 
-void register_p_norm(OpRegistry& registry) { registry.add(norm_op); }
+void register_p_norm(OpRegistry& registry) {
+  registry.add(norm_op);
+  shard_by(norm_op, "reduce dim");
+}
 
 Tensor norm(const Tensor& self, Scalar p, const Dims& dim, bool keepdim,
             std::optional<DType> chosen) {

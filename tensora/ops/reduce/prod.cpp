@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/prod.h"
 
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/any_all.h"
@@ -69,7 +70,10 @@ constinit OpDef<ReduceAttrs> prod_op = define(Op<ReduceAttrs>{
     .saves = {in(0) | out(0)},
 });
 
-void register_prod(OpRegistry& registry) { registry.add(prod_op); }
+void register_prod(OpRegistry& registry) {
+  registry.add(prod_op);
+  shard_by(prod_op, "reduce dim by product");
+}
 
 namespace {
 

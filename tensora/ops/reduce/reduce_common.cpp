@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/reduce_common.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/reduce/sum.h"
 
 namespace tensora {
@@ -83,6 +84,9 @@ Tensor unreduce(const Tensor& result, const Shape& sizes, const Dims& dim, bool 
   return apply(unreduce_op, {result}, {sizes, dim, keepdim});
 }
 
-void register_reduce_common(OpRegistry& registry) { registry.add(unreduce_op); }
+void register_reduce_common(OpRegistry& registry) {
+  registry.add(unreduce_op);
+  shard_by(unreduce_op, "strides sizes");
+}
 
 }  // namespace tensora

@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/sum.h"
 
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
@@ -168,6 +169,11 @@ void register_sum(OpRegistry& registry) {
   for (const OpDef<ReduceAttrs>* op : {&sum_op, &mean_op, &nansum_op, &count_nonzero_op})
     registry.add(*op);
   registry.add(sum_to_op);
+  shard_by(sum_op, "linear reduce dim by sum");
+  shard_by(mean_op, "definition");
+  shard_by(nansum_op, "reduce dim by sum");
+  shard_by(count_nonzero_op, "reduce dim by sum");
+  shard_by(sum_to_op, "*->* size");
 }
 
 Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> chosen) {

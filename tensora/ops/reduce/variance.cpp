@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -140,6 +141,10 @@ constinit OpDef<VarianceAttrs> std_mean_op =
 void register_variance(OpRegistry& registry) {
   for (const OpDef<VarianceAttrs>* op : {&var_op, &std_op, &var_mean_op, &std_mean_op})
     registry.add(*op);
+  shard_by(var_op, "reduce dim");
+  shard_by(std_op, "reduce dim");
+  shard_by(var_mean_op, "reduce dim");
+  shard_by(std_mean_op, "reduce dim");
 }
 
 namespace {

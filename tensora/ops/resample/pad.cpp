@@ -4,6 +4,7 @@
 
 #include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pool/pool_common.h"
@@ -117,7 +118,10 @@ constinit OpDef<ConstantPadAttrs> constant_pad_op = define(Op<ConstantPadAttrs>{
     .accepts = kElementDTypes,
 });
 
-void register_pad(OpRegistry& registry) { registry.add(constant_pad_op); }
+void register_pad(OpRegistry& registry) {
+  registry.add(constant_pad_op);
+  shard_by(constant_pad_op, "pad");
+}
 
 Tensor pad(const Tensor& input, const std::vector<int64_t>& pad, std::string_view mode,
            std::optional<Scalar> value) {

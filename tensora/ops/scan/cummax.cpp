@@ -1,6 +1,7 @@
 #include "tensora/ops/scan/cummax.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/gather.h"
@@ -81,6 +82,8 @@ constinit OpDef<CummaxAttrs> cummin_op =
 void register_cummax(OpRegistry& registry) {
   registry.add(cummax_op);
   registry.add(cummin_op);
+  shard_by(cummax_op, "along dim");
+  shard_by(cummin_op, "along dim");
 }
 
 std::tuple<Tensor, Tensor> cummax(const Tensor& self, int64_t dim) {

@@ -1,6 +1,7 @@
 #include "tensora/ops/scan/cumulative.h"
 
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/complex/complex_forms.h"
 #include "tensora/ops/copy/copy.h"
@@ -146,6 +147,9 @@ void register_cumulative(OpRegistry& registry) {
   registry.add(cumsum_op);
   registry.add(cumprod_op);
   registry.add(linear_scan_op);
+  shard_by(cumsum_op, "along dim");
+  shard_by(cumprod_op, "along dim");
+  shard_by(linear_scan_op, "along dim");
 }
 
 Tensor cumsum(const Tensor& self, int64_t dim, std::optional<DType> dtype) {

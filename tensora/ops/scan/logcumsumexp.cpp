@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/sequence.h"
@@ -108,7 +109,10 @@ constinit OpDef<LogcumsumexpAttrs> logcumsumexp_op = define(Op<LogcumsumexpAttrs
     .saves = {in(0) | out(0)},
 });
 
-void register_logcumsumexp(OpRegistry& registry) { registry.add(logcumsumexp_op); }
+void register_logcumsumexp(OpRegistry& registry) {
+  registry.add(logcumsumexp_op);
+  shard_by(logcumsumexp_op, "along dim");
+}
 
 Tensor logcumsumexp(const Tensor& self, int64_t dim) {
   if (self.is_complex()) return of_complex(self, dim);

@@ -2,6 +2,7 @@
 
 #include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
@@ -128,6 +129,8 @@ constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
 void register_cat(OpRegistry& registry) {
   registry.add(cat_op);
   registry.add(stack_op);
+  shard_by(cat_op, "linear along dim");
+  shard_by(stack_op, "linear stack dim");
 }
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {

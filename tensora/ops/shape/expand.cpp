@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 
@@ -61,7 +62,10 @@ constinit OpDef<ExpandAttrs> expand_op = define(Op<ExpandAttrs>{
     .view = true,
 });
 
-void register_expand(OpRegistry& registry) { registry.add(expand_op); }
+void register_expand(OpRegistry& registry) {
+  registry.add(expand_op);
+  shard_by(expand_op, "expand size");
+}
 
 Tensor expand(const Tensor& self, const Shape& size) { return apply(expand_op, {self}, {size}); }
 Tensor expand_as(const Tensor& self, const Tensor& other) {

@@ -1,6 +1,7 @@
 #include "tensora/ops/shape/flip.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/index_select.h"
@@ -53,7 +54,10 @@ constinit OpDef<FlipAttrs> flip_op = define(Op<FlipAttrs>{
     .accepts = kElementDTypes,
 });
 
-void register_flip(OpRegistry& registry) { registry.add(flip_op); }
+void register_flip(OpRegistry& registry) {
+  registry.add(flip_op);
+  shard_by(flip_op, "along dims");
+}
 
 Tensor flip(const Tensor& self, const Dims& dims) { return apply(flip_op, {self}, {dims}); }
 

@@ -1,6 +1,7 @@
 #include "tensora/ops/shape/reshape.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 
 namespace tensora {
@@ -59,7 +60,10 @@ constinit OpDef<ViewAttrs> view_op = define(Op<ViewAttrs>{
     .view = true,
 });
 
-void register_reshape(OpRegistry& registry) { registry.add(view_op); }
+void register_reshape(OpRegistry& registry) {
+  registry.add(view_op);
+  shard_by(view_op, "view size");
+}
 
 Tensor view(const Tensor& self, const Shape& size) { return apply(view_op, {self}, {size}); }
 Tensor view_as(const Tensor& self, const Tensor& other) {

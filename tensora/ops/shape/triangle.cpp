@@ -1,6 +1,7 @@
 #include "tensora/ops/shape/triangle.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/operators.h"
@@ -55,6 +56,8 @@ constinit OpDef<TriangleAttrs> triu_op = define(Op<TriangleAttrs>{
 void register_triangle(OpRegistry& registry) {
   registry.add(tril_op);
   registry.add(triu_op);
+  shard_by(tril_op, "*..->*..");
+  shard_by(triu_op, "*..->*..");
 }
 
 Tensor tril(const Tensor& self, int64_t diagonal) { return apply(tril_op, {self}, {diagonal}); }

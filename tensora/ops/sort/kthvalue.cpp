@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
@@ -155,6 +156,9 @@ void register_kthvalue(OpRegistry& registry) {
   registry.add(nanmedian_dim_op);
   registry.add(median_op);
   registry.add(nanmedian_op);
+  shard_by(kthvalue_op, "reduce dim");
+  shard_by(median_dim_op, "reduce dim");
+  shard_by(nanmedian_dim_op, "reduce dim");
 }
 
 std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim) {

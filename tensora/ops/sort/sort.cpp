@@ -1,6 +1,7 @@
 #include "tensora/ops/sort/sort.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/sort/chosen.h"
 #include "tensora/ops/sort/sort_values_op.h"
 
@@ -45,6 +46,7 @@ constinit OpDef<NoAttrs> sort_values_op = define(Op<NoAttrs>{
 void register_sort(OpRegistry& registry) {
   registry.add(sort_op);
   registry.add(sort_values_op);
+  shard_by(sort_op, "along dim");
 }
 
 std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending, bool) {

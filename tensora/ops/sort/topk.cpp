@@ -1,6 +1,7 @@
 #include "tensora/ops/sort/topk.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/shape/slice.h"
 #include "tensora/ops/sort/chosen.h"
@@ -42,7 +43,10 @@ constinit OpDef<TopkAttrs> topk_op = define(Op<TopkAttrs>{
     .saves = {out(1)},
 });
 
-void register_topk(OpRegistry& registry) { registry.add(topk_op); }
+void register_topk(OpRegistry& registry) {
+  registry.add(topk_op);
+  shard_by(topk_op, "along dim");
+}
 
 std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
   return pair_of(apply_all(topk_op, {self}, {k, dim, largest}));
