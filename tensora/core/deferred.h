@@ -10,6 +10,8 @@ namespace tensora {
 namespace detail {
 void flush_deferral();
 bool deferral_holds(const Storage& storage);
+/// Gives the storage of a divided tensor memory; see dispatch/divided.h.
+void collect_divided(Storage& storage);
 }  // namespace detail
 
 /// Runs the kernels that this thread has deferred. To be called before anything that depends on the

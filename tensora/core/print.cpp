@@ -248,6 +248,7 @@ std::string Tensor::to_string() const {
   std::string text = prefix;
   flush_deferred();
   // Blocks are not shown, and there is no data, or none while traced.
+  if (!is_meta() && !impl().view.data) detail::collect_divided(*impl().storage);
   if (is_meta() || is_quantized() || (numel() != 0 && !impl().storage->data())) {
     text += "...";
   } else if (numel() == 0) {

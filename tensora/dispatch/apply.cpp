@@ -7,6 +7,7 @@
 #include "tensora/base/fork.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/dispatch/deferral.h"
+#include "tensora/dispatch/divided.h"
 #include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
 #include "tensora/dispatch/profiler.h"
@@ -25,6 +26,8 @@ namespace tensora {
 // Generated from the names of the rooms' files.
 void register_all_ops(OpRegistry& registry);
 void register_cpu_kernels();
+
+constinit std::atomic<DividedTensors*> divided_tensors{nullptr};
 
 namespace {
 
@@ -79,21 +82,29 @@ void require_library() {
                                      : "");
 }
 
-[[gnu::noinline]] void check_unusual(const OpBase& op, Args inputs) {
+// Whether an input is divided; see Note [Divided tensors].
+[[gnu::noinline]] bool check_unusual(const OpBase& op, Args inputs) {
+  bool divided = false;
   for (const Arg& input : inputs) {
     if (!input->defined()) continue;
     if (!contains(op.accepts, input->dtype())) fail_dtype(op, input->dtype());
     check_as<NotImplementedError>(!is_sparse(*input), op.name,
                                   ": sparse tensors are not supported by this op; convert the "
                                   "tensor with to_dense first");
-    if (!input->impl().view.data) place(*input);
+    if (input->impl().view.data) continue;
+    if (is_divided(*input))
+      divided = true;
+    else
+      place(*input);
   }
+  return divided;
 }
 
 // What the inputs decide about a call.
 struct CallInfo {
   Device device;   // where the op runs
   bool recording;  // whether history is recorded: an input requires grad
+  bool divided;    // an input is a divided tensor
 };
 
 [[noreturn, gnu::cold, gnu::noinline]] void fail_input_count(const OpBase& op, size_t count) {
@@ -126,7 +137,7 @@ struct CallInfo {
 [[gnu::always_inline]] inline CallInfo inspect_inline(const OpBase& op, Args inputs) {
   const TensorImpl* first = nullptr;
   DTypeSet dtypes = 0;
-  bool differ = false, missing = false, require = false, linked = false;
+  bool differ = false, missing = false, require = false, linked = false, divided = false;
   if (inputs.size() < op.inputs.least() || inputs.size() > op.inputs.most()) [[unlikely]]
     fail_input_count(op, inputs.size());
   for (const Arg& input : inputs) {
@@ -144,14 +155,15 @@ struct CallInfo {
     linked |= impl.autograd != nullptr && !impl.requires_grad;
   }
   if ((dtypes & ~op.accepts) != 0 || missing) [[unlikely]]
-    check_unusual(op, inputs);
+    divided = check_unusual(op, inputs);
   // A view is asked only while recording: one that was taken under no_grad may throw.
   if (linked && thread_state.grad_enabled) [[unlikely]]
     require |= any_gets_history(inputs);
   return {.device = !first    ? Device()
                     : !differ ? first->view.device
                               : settle_device(op, inputs),
-          .recording = require && thread_state.grad_enabled};
+          .recording = require && thread_state.grad_enabled,
+          .divided = divided};
 }
 
 CallInfo inspect_inputs(const OpBase& op, Args inputs) { return inspect_inline(op, inputs); }
@@ -267,9 +279,34 @@ void track_views(const OpBase& op, const Tensor& source, std::span<const Tensor>
   return true;
 }
 
+// See Note [Divided tensors].
+[[gnu::noinline]] Tensors dispatch_divided(const OpBase& op, Args inputs, const void* attrs,
+                                           CallInfo info) {
+  const auto [device, recording, divided] = info;
+  if (!op.infer || (recording && op.has_reference && op.gradient == Gradient::by_reference))
+    return run_reference(op, inputs, device, attrs, recording);
+  Infer infer(op.name, inputs, device);
+  op.infer(op, infer, attrs);
+  IntrusivePtr<OpNode> node;
+  if (recording) node = begin_history(op, inputs, attrs, device);
+  Tensors outputs;
+  {
+    const no_grad silent;
+    outputs = divided_tensors.load(std::memory_order_relaxed)->run(op, inputs, attrs, infer);
+  }
+  if (recording) finish_history(std::move(node), outputs);
+  if (op.view)
+    track_views(op, *inputs[0], outputs, attrs);
+  else if (thread_state.inference_mode)
+    for (const Tensor& output : outputs) output.impl().inference = true;
+  return outputs;
+}
+
 Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, CallInfo info) {
   const ProfilerRange range(op.name);
-  const auto [device, recording] = info;
+  if (info.divided) [[unlikely]]
+    return dispatch_divided(op, inputs, attrs, info);
+  const auto [device, recording, divided] = info;
   if (runs_reference(op, device, recording))
     return run_reference(op, inputs, device, attrs, recording);
   if (thread_state.deferral && !op.view) [[unlikely]] {
@@ -407,7 +444,7 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
   const bool by_reference =
       info.recording && op.has_reference && op.gradient == Gradient::by_reference;
   if (!by_reference && !op.view && op.infer && op.has_kernel(info.device.type) &&
-      !thread_state.inference_mode && !thread_state.deferral) {
+      !thread_state.inference_mode && !thread_state.deferral && !info.divided) {
     const ProfilerRange range(op.name);
     Infer infer(op.name, inputs, info.device);
     op.infer(op, infer, attrs);
@@ -430,7 +467,7 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   CallInfo info = inspect_inputs(op, inputs);
   // An integer tensor can be written to, but never gets a history.
   info.recording &= is_differentiable(inputs[0]->dtype());
-  const auto [device, recording] = info;
+  const auto [device, recording, divided] = info;
   // An op that is differentiated through its definition writes a new tensor, which is copied in.
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) {
     check_inplace(*inputs[0], op.name, recording);
@@ -471,7 +508,12 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
     node->connect(inputs);
     node->save_inputs(inputs, targets);
   }
-  if (!device.is_meta()) run_inplace_kernel(op, safe, targets, infer, device, attrs);
+  if (divided) [[unlikely]] {
+    const no_grad silent;
+    divided_tensors.load(std::memory_order_relaxed)->run_inplace(op, safe, targets, attrs, infer);
+  } else if (!device.is_meta()) {
+    run_inplace_kernel(op, safe, targets, infer, device, attrs);
+  }
   for (const Tensor& target : targets) target.impl().storage->bump_version();
   if (recording) {
     node->save_outputs(targets);

@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/sparse_gradient.h"
 #include "tensora/core/deferred.h"
+#include "tensora/dispatch/divided.h"
 
 namespace tensora {
 namespace {
@@ -35,8 +36,14 @@ bool detail::deferral_holds(const Storage& storage) {
   return thread_state.deferral->holds(storage);
 }
 
+void detail::collect_divided(Storage& storage) {
+  DividedTensors* const known = divided_tensors.load(std::memory_order_acquire);
+  if (known && known->holds(storage)) known->gather(storage);
+}
+
 void Tensor::settle_data() const {
   if (thread_state.deferral && impl().storage) thread_state.deferral->settle(*impl().storage);
+  if (!impl().view.data && impl().storage) detail::collect_divided(*impl().storage);
   if (!find_address(impl())) fail_without_memory(*this, "data_ptr");
 }
 

@@ -1,6 +1,7 @@
-// tensora-ops-sharded: every case of the op suite on inputs that several ranks have together, with
-// its gradients, against the same case in one process. See Note [Stand-ins] in
-// distributed/sharded_call.cpp.
+// tensora-ops-sharded: every case of the op suite on inputs that several ranks have together, or
+// that one process has divided (--in-process), with its gradients, against the same case on whole
+// tensors. See Note [Stand-ins] in distributed/sharded_call.cpp and Note [Divided tensors] in
+// dispatch/divided.h.
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <set>
 
 #include "tensora/base/error_kinds.h"
+#include "tensora/distributed/divided_tensor.h"
 #include "tensora/distributed/sharded_call.h"
 #include "tensora/distributed/threads.h"
 #include "tests/suite/report.h"
@@ -242,15 +244,75 @@ void check_sharded(const Check& check, int ranks, Gathered& gathered) {
                          {.limit = 60, .warn_after = 0});
 }
 
+/// The check on tensors that one process has divided among devices, of which each is the same.
+class DividedCheck {
+ public:
+  DividedCheck(const Check& check, const ArrayList& values, const Expected& expected, int parts)
+      : check_(check),
+        values_(values),
+        expected_(expected),
+        devices_(static_cast<size_t>(parts), check.setting.device) {}
+
+  void run_as(const Variant& variant) const {
+    const Inputs inputs(check_, values_);
+    std::vector<Tensor> divided, leaves;
+    for (size_t i = 0; i < values_.size(); ++i) divided.push_back(inputs[i].clone());
+    for (const size_t i : expected_.wanted) leaves.push_back(divided[i].requires_grad_());
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const Placement placement = variant.of(divided[i], i);
+      const auto axis = placement.is_shard() ? std::optional(placement.dim) : std::nullopt;
+      distributed::shard_(divided[i], devices_, axis);
+    }
+    const Out outputs = run(check_, divided);
+    require(outputs.size() == expected_.outputs.size(), variant.name, ": expected ",
+            expected_.outputs.size(), " outputs, got ", outputs.size());
+    std::vector<Tensor> recorded, seeds, grads(leaves.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      require(outputs[i].sizes() == expected_.outputs[i].sizes, variant.name, ": output ", i,
+              " has shape ", outputs[i].sizes(), " instead of ", expected_.outputs[i].sizes);
+      if (!expected_.recorded[i]) continue;
+      require(outputs[i].requires_grad(), variant.name, ": output ", i, " has no gradient");
+      recorded.push_back(outputs[i]);
+      seeds.push_back(tensor_of(expected_.seeds[i], outputs[i].dtype(), check_.setting.device));
+    }
+    if (!recorded.empty()) grads = grad(recorded, leaves, seeds, {.allow_unused = true});
+    for (size_t k = 0; !recorded.empty() && k < grads.size(); ++k)
+      require_close(grads[k].defined() ? read(grads[k]) : Array(leaves[k].sizes()),
+                    expected_.gradients[k], tolerance(kFloat64),
+                    concat(variant.name, ", gradient of input ", expected_.wanted[k]));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      require_close(read(outputs[i]), expected_.outputs[i], tolerance(outputs[i].dtype()),
+                    concat(variant.name, ", output ", i));
+  }
+
+ private:
+  Tolerance tolerance(DType dtype) const {
+    return tolerance_of(dtype, (is_floating_point(dtype) ? 4 : 1) * check_.sample.tolerance);
+  }
+
+  const Check& check_;
+  const ArrayList& values_;
+  const Expected& expected_;
+  const std::vector<Device> devices_;
+};
+
+void check_divided(const Check& check, int parts) {
+  const ArrayList values = draw_inputs(check);
+  const Expected expected = in_one_process(check, values);
+  const DividedCheck divided(check, values, expected, parts);
+  for (const Variant& variant : kVariants) divided.run_as(variant);
+}
+
 /// What call_sharded refuses by name: cases that compute gradients themselves, or write to inputs.
 bool is_refusal(const std::string& message) {
   for (const char* const reason : {"inside of the function", "cannot be written to in place",
-                                   "which cannot be sharded tensors"})
+                                   "which cannot be sharded tensors",
+                                   "which cannot be divided tensors", "of a divided tensor"})
     if (message.find(reason) != std::string::npos) return true;
   return false;
 }
 
-int run_all(int ranks, const Options& options) {
+int run_all(int ranks, bool in_process, const Options& options) {
   const Setting setting{.device = options.device, .seed = options.seed, .quick = options.quick};
   Cases cases;
   add_all_cases(cases);
@@ -264,9 +326,10 @@ int run_all(int ranks, const Options& options) {
       if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), dtype) == wanted.end())
         continue;
       if (options.quick && dtype != sample.dtypes.back()) continue;
-      const Result what{.op = sample.op,
-                        .sample = concat(sample.name, " on ", ranks, " ranks"),
-                        .dtype = std::string(tensora::name(dtype))};
+      const Result what{
+          .op = sample.op,
+          .sample = concat(sample.name, " on ", ranks, in_process ? " devices" : " ranks"),
+          .dtype = std::string(tensora::name(dtype))};
       if (const OptOut* const out = opt_out_of(sample)) {
         report.skip(what, std::string(out->reason));
         continue;
@@ -274,7 +337,10 @@ int run_all(int ranks, const Options& options) {
       report.run(what, [&] {
         const UnderTest under_test(setting.device, dtype);
         try {
-          check_sharded({sample, dtype, setting}, ranks, gathered);
+          if (in_process)
+            check_divided({sample, dtype, setting}, ranks);
+          else
+            check_sharded({sample, dtype, setting}, ranks, gathered);
         } catch (const NotImplementedError& error) {
           if (!is_refusal(error.what())) throw;
           refused.insert(sample.op + "/" + sample.name);
@@ -284,7 +350,7 @@ int run_all(int ranks, const Options& options) {
     }
   }
   check(!report.empty(), "no check fits the options");
-  gathered.print();
+  if (!in_process) gathered.print();
   std::printf("%zu cases are refused, for they ask for gradients or write to inputs themselves\n",
               refused.size());
   report.print_summary();
@@ -298,13 +364,16 @@ int main(int argc, char** argv) {
   using namespace tensora::suite;
   try {
     tensora::check(argc >= 3 && std::strcmp(argv[1], "--ranks") == 0,
-                   "usage: tensora-ops-sharded --ranks N [options of tensora-ops]");
+                   "usage: tensora-ops-sharded --ranks N [--in-process] [options of tensora-ops]");
     const std::string_view text = argv[2];
     int ranks = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
     tensora::check(error == std::errc() && end == text.data() + text.size() && ranks >= 1,
                    "--ranks: expected a number from 1, got '", text, "'");
-    return run_all(ranks, parse_options({argv + 3, static_cast<size_t>(argc - 3)}));
+    const bool in_process = argc > 3 && std::strcmp(argv[3], "--in-process") == 0;
+    const int begin = in_process ? 4 : 3;
+    return run_all(ranks, in_process,
+                   parse_options({argv + begin, static_cast<size_t>(argc - begin)}));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tensora-ops-sharded: %s\n", error.what());
     return kExitUsage;

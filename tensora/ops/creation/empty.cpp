@@ -5,6 +5,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/thread_state.h"
 #include "tensora/dispatch/deferral.h"
+#include "tensora/dispatch/divided.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/fill.h"
 
@@ -142,8 +143,15 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
 }
 
 Tensor empty_like(const Tensor& self, const TensorOptions& options) {
-  return empty_strided(self.sizes(), kept_strides(self.sizes(), self.strides()),
-                       options_like(self, options));
+  const Strides strides = kept_strides(self.sizes(), self.strides());
+  const TensorOptions wanted = options_like(self, options);
+  if (!self.impl().view.data && wanted.device == self.device() && is_divided(self)) [[unlikely]] {
+    const Tensor result = divided_tensors.load(std::memory_order_relaxed)
+                              ->empty_like(self, strides, wanted.dtype.value_or(self.dtype()));
+    if (wanted.requires_grad == true) result.requires_grad_();
+    return result;
+  }
+  return empty_strided(self.sizes(), strides, wanted);
 }
 
 Tensor zeros_like(const Tensor& self, const TensorOptions& options) {
