@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/base/error_kinds.h"
 #include "tensora/core/determinism.h"
 #include "tensora/dispatch/data_of.h"
 #include "tensora/distributed/block_schedule.h"
@@ -47,6 +48,31 @@ std::vector<std::vector<Slot*>> alike(const std::vector<size_t>& members,
     list->push_back(slot);
   }
   return lists;
+}
+
+// Stages 1 and 2: large parameters that can be gathered where they are have a block of their own.
+std::vector<std::unique_ptr<ShardedBlock>> blocks_of(
+    const std::vector<std::unique_ptr<Slot>>& slots, const std::shared_ptr<ProcessGroup>& group) {
+  constexpr int64_t kBytes = int64_t{25} << 20, kLarge = int64_t{1} << 18;
+  std::vector<std::unique_ptr<ShardedBlock>> blocks;
+  std::vector<BucketItem> items;
+  std::vector<size_t> small;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto bytes = static_cast<int64_t>(slots[i]->param.nbytes());
+    if (bytes >= kLarge && ShardedBlock::gathers_in_place(*slots[i], group->size())) {
+      blocks.push_back(
+          std::make_unique<ShardedBlock>(std::vector<Slot*>{slots[i].get()}, group, false));
+      continue;
+    }
+    items.push_back({bytes, slots[i]->param.dtype(), slots[i]->param.device()});
+    small.push_back(i);
+  }
+  for (std::vector<size_t>& members : plan_buckets(items, kBytes, kBytes)) {
+    for (size_t& member : members) member = small[member];
+    for (std::vector<Slot*>& list : alike(members, slots))
+      blocks.push_back(std::make_unique<ShardedBlock>(list, group, false));
+  }
+  return blocks;
 }
 
 constexpr std::string_view kElementwise[] = {"SGD",   "Adam",    "AdamW",   "Adamax",   "NAdam",
@@ -122,14 +148,7 @@ void DataParallel::Impl::divide() {
     std::reverse(fixed.begin(), fixed.end());  // backward reaches the last block first
     schedule_ = std::make_unique<BlockSchedule>(std::move(units));
   } else if (options_.zero_stage > 0) {
-    std::vector<BucketItem> items;
-    for (const std::unique_ptr<Slot>& slot : slots_)
-      items.push_back(
-          {static_cast<int64_t>(slot->param.nbytes()), slot->param.dtype(), slot->param.device()});
-    const int64_t bytes = int64_t{25} << 20;
-    for (const std::vector<size_t>& members : plan_buckets(items, bytes, bytes))
-      for (std::vector<Slot*>& list : alike(members, slots_))
-        blocks_.push_back(std::make_unique<ShardedBlock>(list, options_.group, false));
+    blocks_ = blocks_of(slots_, options_.group);
   }
   reducer_ = std::make_unique<GradientReducer>(slots_, options_, std::move(fixed));
   if (!schedule_) return;
@@ -238,6 +257,14 @@ Tensor DataParallel::Impl::clip(double max_norm, double norm_type) {
 void DataParallel::Impl::share_overflow() {
   if (!is_sharded()) return;
   const no_grad silent;
+  for (int rank = 0; rank < group().size(); ++rank) {
+    const bool has_elements = std::ranges::any_of(slots_, [&](const auto& slot) {
+      return shard_range(slot->param.numel(), group().size(), rank, slot->turn).size() > 0;
+    });
+    check_as<NotImplementedError>(has_elements, "data_parallel: share_overflow: the model is so ",
+                                  "small that rank ", rank, " has no element of it, and could not ",
+                                  "leave the step out; use zero_stage 0");
+  }
   std::vector<Tensor> grads;
   for (const std::unique_ptr<Slot>& slot : slots_)
     if (slot->shard.grad().defined()) grads.push_back(slot->shard.grad());

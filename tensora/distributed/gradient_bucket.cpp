@@ -42,9 +42,10 @@ ChunkLayout layout_of(std::span<Slot* const> slots, int ranks) {
 GradientBucket::GradientBucket(std::vector<Slot*> slots, std::shared_ptr<ProcessGroup> group,
                                const BucketOptions& options)
     : slots_(std::move(slots)), group_(std::move(group)), options_(options) {
-  options_.adopt = options_.adopt && !options_.sharded && slots_.size() == 1;
+  options_.adopt = options_.adopt && slots_.size() == 1;
   if (options_.sharded) {
     layout_ = std::make_unique<ChunkLayout>(layout_of(slots_, group_->size()));
+    options_.adopt = slots_.size() == 1 && layout_->is_array();
     elements_ = layout_->chunk() * group_->size();
     return;
   }
@@ -71,6 +72,8 @@ bool GradientBucket::holds(const Tensor& grad) const {
 }
 
 void GradientBucket::put(size_t index) {
+  // Under create_graph a gradient may belong to several parameters, and to the graph.
+  const bool shared = is_grad_enabled();
   const no_grad silent;
   Slot& slot = *slots_[index];
   Tensor grad = slot.param.grad();
@@ -83,8 +86,9 @@ void GradientBucket::put(size_t index) {
   ++filled_;
   const bool fits =
       is_dense(grad.sizes(), grad.strides()) && grad.strides() == slot.param.strides();
-  if (options_.adopt && fits) {
+  if (options_.adopt && fits && !shared) {
     memory_ = flat(grad);
+    if (options_.sharded) slot.param.set_grad({});
     return;
   }
   require_memory();

@@ -33,7 +33,9 @@ ChunkLayout layout_of(std::span<Slot* const> slots, int ranks);
 struct BucketOptions {
   bool sharded = false;     // each rank gets its shards of the result only
   bool keep_memory = true;  // between the steps
-  bool adopt = true;        // a gradient that is alone in its bucket is reduced where it is
+  // A gradient that is alone in its bucket is sent from where it is. Without `sharded` the result
+  // replaces it; with it, this is done whatever the option says, where its parts are equally long.
+  bool adopt = true;
   std::optional<DType> wire_dtype = {};
 };
 

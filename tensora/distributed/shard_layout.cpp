@@ -14,9 +14,10 @@ constexpr int64_t kTile = 64;
 
 ShardRange shard_range(int64_t numel, int ranks, int rank, int turn) {
   ensure(ranks > 0 && rank >= 0 && rank < ranks, "rank ", rank, " of ", ranks);
-  const int64_t tiles = (numel + kTile - 1) / kTile;
-  const int64_t place = (rank + turn % ranks) % ranks;
-  const auto start_of = [&](int64_t part) { return std::min(numel, tiles * part / ranks * kTile); };
+  const int64_t tile = numel < kTile * ranks ? 1 : kTile;
+  const int64_t tiles = (numel + tile - 1) / tile;
+  const int64_t place = tiles % ranks == 0 ? rank : (rank + turn % ranks) % ranks;
+  const auto start_of = [&](int64_t part) { return std::min(numel, tiles * part / ranks * tile); };
   return {start_of(place), start_of(place + 1)};
 }
 
@@ -66,6 +67,13 @@ ChunkLayout::ChunkLayout(std::span<const Array> arrays, int ranks) : ranks_(rank
     }
   }
   for (const int64_t size : filled) chunk_ = std::max(chunk_, size);
+}
+
+bool ChunkLayout::is_array() const {
+  if (std::ssize(pieces_) != ranks_) return false;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (piece(0, rank).range != ShardRange{rank * chunk_, (rank + 1) * chunk_}) return false;
+  return true;
 }
 
 }  // namespace tensora::distributed

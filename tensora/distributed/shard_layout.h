@@ -19,8 +19,10 @@ struct ShardRange {
 };
 
 /// The part of `numel` elements that rank `rank` of `ranks` has. Parts begin at multiples of 64
-/// elements and differ by at most one such tile (the last may be short); a rank may have none.
-/// `turn` rotates the parts, so that the arrays of one tile go to all ranks by turns.
+/// elements and differ by at most one such tile (the last may be short), unless there are fewer
+/// tiles than ranks: then parts differ by one element, and a rank has none if there are fewer
+/// elements than ranks. `turn` rotates parts that are not equally long, so that such arrays go to
+/// all ranks by turns.
 ShardRange shard_range(int64_t numel, int ranks, int rank, int turn);
 
 /// One array to be put into a bucket.
@@ -54,6 +56,8 @@ class ChunkLayout {
     return pieces_[array * static_cast<size_t>(ranks_) + static_cast<size_t>(rank)];
   }
   int64_t chunk() const { return chunk_; }
+  /// Whether the chunks are one array as it is: no element has to be moved.
+  bool is_array() const;
   int ranks() const { return ranks_; }
 
  private:

@@ -23,12 +23,18 @@ Tensor placeholder(const Tensor& like) {
 
 }  // namespace
 
+bool ShardedBlock::gathers_in_place(const Slot& slot, int ranks) {
+  const ChunkLayout::Array array{slot.param.numel(), slot.turn};
+  return ChunkLayout({&array, 1}, ranks).is_array();
+}
+
 ShardedBlock::ShardedBlock(std::vector<Slot*> slots, std::shared_ptr<ProcessGroup> group,
                            bool owns_shards)
     : slots_(std::move(slots)),
       group_(std::move(group)),
       owns_shards_(owns_shards),
       layout_(layout_of(slots_, group_->size())),
+      in_place_(!owns_shards && layout_.is_array()),
       dtype_(slots_.front()->param.dtype()),
       device_(slots_.front()->param.device()) {
   const no_grad silent;
@@ -53,7 +59,9 @@ ShardedBlock::ShardedBlock(std::vector<Slot*> slots, std::shared_ptr<ProcessGrou
 
 ShardedBlock::~ShardedBlock() {
   // The memory belongs to the call, which other ranks may still carry out.
-  if (work_ && !work_->done()) new std::vector<Tensor>{chunk_, chunks_};
+  if (work_)
+    work_->keep(std::make_shared<std::vector<Tensor>>(
+        std::vector<Tensor>{chunk_, chunks_, in_place_ ? slots_[0]->param.detach() : Tensor()}));
 }
 
 // Stages 1 and 2: the parts lie apart in the parameters.
@@ -70,6 +78,10 @@ void ShardedBlock::collect_chunk() {
 void ShardedBlock::begin_gather() {
   if (work_ || whole_.defined()) return;
   const no_grad silent;
+  if (in_place_) {
+    work_ = group_->all_gather(data_of(flat(slots_[0]->param)), data_of(slots_[0]->shard));
+    return;
+  }
   collect_chunk();
   chunks_ = empty({layout_.chunk() * group_->size()}, {.dtype = dtype_, .device = device_});
   work_ = group_->all_gather(data_of(chunks_), data_of(chunk_));
@@ -91,6 +103,11 @@ void ShardedBlock::gather() {
   const no_grad silent;
   begin_gather();
   work_->wait();
+  if (in_place_) {
+    slots_[0]->param.impl().storage->bump_version();
+    work_ = nullptr;
+    return;
+  }
   Tensor whole;
   if (owns_shards_) whole = empty({elements_}, {.dtype = dtype_, .device = device_});
   for (size_t i = 0; i < slots_.size(); ++i) {

@@ -38,6 +38,8 @@ class ShardedBlock {
   std::unique_ptr<PackedTensor> pack(const Tensor& tensor);
 
   int64_t bytes() const { return bytes_of(dtype_, layout_.chunk()); }
+  /// Whether a parameter that has a block of its own is gathered where it is (stages 1 and 2).
+  static bool gathers_in_place(const Slot& slot, int ranks);
 
  private:
   class PackedPart;
@@ -48,6 +50,7 @@ class ShardedBlock {
   std::shared_ptr<ProcessGroup> group_;
   bool owns_shards_;
   ChunkLayout layout_;
+  bool in_place_;  // the parts are gathered in the one parameter itself
   DType dtype_;
   Device device_;
   std::vector<int64_t> offsets_;  // of the parameters in whole_

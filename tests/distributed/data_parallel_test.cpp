@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tensora/amp/grad_scaler.h"
 #include "tensora/distributed/threads.h"
 #include "tensora/nn/embedding.h"
 #include "tensora/optim/adamw.h"
@@ -294,6 +295,24 @@ TEST(DataParallel, UnevenInputs) {
   }
 }
 
+// The sum's gradient is one tensor for both, which must not be reduced for each of them.
+TEST(DataParallel, AGradientOfTwoParametersUnderCreateGraph) {
+  run_ranks(2, [&](ProcessGroup& world) {
+    nn::Module model;
+    const Tensor a = model.register_parameter("a", ones({4096}));
+    const Tensor b = model.register_parameter("b", ones({4096}));
+    distributed::DataParallel parallel(model, {.first_bucket_bytes = 64, .bucket_bytes = 64});
+    for (int step = 0; step < 3; ++step) {
+      a.set_grad({});
+      b.set_grad({});
+      ((a + b) * (world.rank() + 1)).sum().backward({}, true, true);
+      EXPECT_FALSE(a.grad().shares_storage(b.grad()));
+      for (const Tensor& leaf : {a, b})
+        EXPECT_TRUE(allclose(leaf.grad(), full({4096}, 1.5), 0, 0)) << "step " << step;
+    }
+  });
+}
+
 TEST(DataParallel, WireDtypeHalvesTheBytes) {
   run_ranks(2, [&](ProcessGroup& world) {
     nn::Module model;
@@ -396,6 +415,51 @@ TEST(ZeroStages, OverflowIsShared) {
     for (const double value : values(parallel.shards()[0].shard.grad()))
       finite = finite && std::isfinite(value);
     EXPECT_FALSE(finite) << "rank " << world.rank();
+  });
+}
+
+// A model of so few elements that a part of 64 would leave ranks without any.
+TEST(ZeroStages, SmallModelsScaleTheirLosses) {
+  const auto train = [](int ranks, int stage) {
+    std::vector<double> result;
+    run_ranks(ranks, [&](ProcessGroup& world) {
+      nn::Module model;
+      const Tensor w = model.register_parameter("w", arange(5).to(kFloat32));
+      distributed::DataParallel parallel(model, {.zero_stage = stage});
+      optim::AdamW optimizer({w}, {.lr = 0.1});
+      parallel.shard(optimizer);
+      amp::GradScaler scaler({.init_scale = 4, .growth_interval = 2});
+      std::vector<double> losses;
+      for (int step = 0; step < 6; ++step) {
+        optimizer.zero_grad();
+        const Tensor factor = ones({5});
+        if (step == 3 && world.rank() == ranks - 1) factor[0] = HUGE_VAL;
+        const Tensor loss = (w * factor).square().sum();
+        scaler.scale(loss).backward();
+        parallel.share_overflow();
+        scaler.step(optimizer);
+        scaler.update();
+        const auto whole = parallel.whole_parameters();
+        losses.push_back(w.detach().square().sum().item<double>());
+        losses.push_back(scaler.get_scale());
+      }
+      if (world.rank() == 0) result = losses;
+    });
+    return result;
+  };
+  const std::vector<double> expected = train(1, 0);
+  EXPECT_EQ(expected[5], expected[7]);  // the step with the infinite gradient was left out
+  for (const int ranks : {2, 3, 5})
+    for (const int stage : {1, 2, 3}) {
+      SCOPED_TRACE(concat(ranks, " ranks, stage ", stage));
+      EXPECT_EQ(train(ranks, stage), expected);
+    }
+  run_ranks(3, [&](ProcessGroup&) {
+    nn::Module model;
+    const Tensor w = model.register_parameter("w", ones({2}));
+    distributed::DataParallel parallel(model, {.zero_stage = 1});
+    w.sum().backward();
+    EXPECT_TRUE(contains(error_of([&] { parallel.share_overflow(); }), "has no element of it"));
   });
 }
 
