@@ -89,9 +89,6 @@ void add_mistakes(Cases& cases) {
   cases.error("embedding", "negative index", "index -1 is out of bounds", [] {
     embedding(tensor({-1}), zeros({5, 2}));
   });
-  cases.error("embedding", "sparse", "sparse gradients are not supported", [] {
-    embedding(tensor({1}), zeros({5, 2}), {}, {}, 2, false, true);
-  });
   cases.error("embedding", "padding", "padding_idx must be within 5 rows", [] {
     embedding(tensor({1}), zeros({5, 2}), 5);
   });
