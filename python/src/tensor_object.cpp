@@ -288,12 +288,21 @@ int tensor_bool(PyObject* self) {
       },
       -1);
 }
+// The element of a complex tensor too, where it is real.
+Scalar single_real(PyObject* self) {
+  const Scalar value = single(self);
+  if (!value.is_complex()) return value;
+  const auto number = value.to<Complex<double>>();
+  check(number.im == 0, "a complex number with an imaginary part of ", number.im,
+        " cannot be converted to a real number");
+  return number.re;
+}
 PyObject* tensor_float(PyObject* self) {
-  return guarded([&] { return PyFloat_FromDouble(single(self).to<double>()); });
+  return guarded([&] { return PyFloat_FromDouble(single_real(self).to<double>()); });
 }
 PyObject* tensor_int(PyObject* self) {
   return guarded([&]() -> PyObject* {
-    const Scalar value = single(self);
+    const Scalar value = single_real(self);
     if (!value.is_floating()) return PyLong_FromLongLong(value.to<int64_t>());
     return PyLong_FromDouble(value.to<double>());
   });

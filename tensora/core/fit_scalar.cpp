@@ -4,8 +4,9 @@ namespace tensora {
 namespace {
 
 [[noreturn, gnu::cold]] void fail_overflow(Scalar value, DType dtype, std::string_view op) {
-  const std::string number =
-      value.is_floating() ? concat(value.to<double>()) : concat(value.to<int64_t>());
+  const std::string number = value.is_floating() || value.is_complex()
+                                 ? concat(value.to<double>())
+                                 : concat(value.to<int64_t>());
   fail(op, ": value ", number, " cannot be converted to ", dtype, " without overflow");
 }
 
@@ -28,8 +29,12 @@ Scalar floating(Scalar value, double largest, DType dtype, std::string_view op) 
 }  // namespace
 
 Scalar fit_scalar(Scalar value, DType dtype, std::string_view op) {
-  check(!value.is_complex() || is_complex(dtype) || dtype == kBool, op,
-        ": a complex number cannot be stored as ", dtype);
+  if (value.is_complex() && !is_complex(dtype)) {
+    const auto number = value.to<Complex<double>>();
+    if (dtype == kBool) return number.re != 0 || number.im != 0;
+    check(number.im == 0, op, ": a complex number cannot be stored as ", dtype);
+    value = number.re;
+  }
   switch (dtype) {
     case DType::boolean:
       return value.to<bool>();

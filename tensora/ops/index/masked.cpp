@@ -28,8 +28,7 @@ MaskedFill filling(const Tensor& self, Scalar value) {
 Tensor chosen(const Tensor& self, const Tensor& mask, const Tensor& value) {
   check_mask(mask, "masked_fill");
   check(value.dim() == 0, "masked_fill: expected a 0-dim value, got ", value.dim(), " dimensions");
-  check(!value.is_complex() || self.is_complex(),
-        "masked_fill: a complex value cannot be stored as ", self.dtype());
+  if (value.is_complex() && !self.is_complex()) return masked_fill(self, mask, value.item());
   return where(mask, to(value, self.device(), self.dtype()), self);
 }
 

@@ -97,7 +97,7 @@ void masked_cases(Cases& cases) {
               [] { masked_fill(zeros({2}), zeros({3}, {.dtype = kBool}), 1); });
   cases.error("masked_fill", "value", "expected a 0-dim value",
               [] { masked_fill(zeros({2}), zeros({2}, {.dtype = kBool}), zeros({1})); });
-  cases.error("masked_fill", "complex value", "a complex value cannot be stored as int64", [] {
+  cases.error("masked_fill", "complex value", "a complex number cannot be stored as int64", [] {
     masked_fill(zeros({2}, {.dtype = kInt64}), zeros({2}, {.dtype = kBool}),
                 tensor(Complex<double>(0, 1)));
   });

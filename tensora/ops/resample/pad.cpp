@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensora/base/error_kinds.h"
+#include "tensora/core/fit_scalar.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
@@ -34,7 +35,7 @@ Tensor cut(const Tensor& x, int d, int64_t before, int64_t after) {
 Tensor padded_with(const Tensor& input, const std::vector<int64_t>& pad, Scalar value) {
   ConstantPadAttrs attrs;
   attrs.before = attrs.after = Shape::filled(input.dim(), 0);
-  attrs.value = value;
+  attrs.value = fit_scalar(value, input.dtype(), "pad");
   Tensor x = input;
   bool grows = false;
   for (size_t k = 0; k < pad.size() / 2; ++k) {
