@@ -28,6 +28,16 @@ Tensor added_product(const Tensor& input, const Tensor& product, Scalar beta, Sc
   return beta == 0 ? result : result + scaled(input, beta);
 }
 
+// The op has no complex kernels: its composition, with the op's checks.
+Tensor complex_form(std::string_view op, const Tensor& input, const Tensor& product, Scalar beta,
+                    Scalar alpha) {
+  check(input.dtype() == product.dtype(), op, ": expected all operands to have one dtype, got ",
+        input.dtype(), " and ", product.dtype());
+  check(can_broadcast_to(input.sizes(), product.sizes()), op, ": the input of shape ",
+        input.sizes(), " does not broadcast to the product's shape ", product.sizes());
+  return added_product(input, product, beta, alpha);
+}
+
 // Whether the gradients of a weight and of a bias, added to every row, come together more cheaply.
 bool is_linear_layer(const Vjp& vjp, const AddmmAttrs& attrs) {
   const Tensor& g = vjp.grad();
@@ -106,7 +116,7 @@ void register_addmm(OpRegistry& registry) {
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
              Scalar alpha) {
   check_dims("addmm", mat1, mat2, 2, 2);
-  if (mat1.is_complex()) return added_product(self, matmul(mat1, mat2), beta, alpha);
+  if (mat1.is_complex()) return complex_form("addmm", self, matmul(mat1, mat2), beta, alpha);
   return apply(addmm_op, {self, mat1, mat2}, factors(mat1, beta, alpha));
 }
 
@@ -122,7 +132,7 @@ Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, S
                Scalar alpha) {
   return called_as("baddbmm", [&]() {
     check_dims("baddbmm", batch1, batch2, 3, 3);
-    if (batch1.is_complex()) return added_product(self, bmm(batch1, batch2), beta, alpha);
+    if (batch1.is_complex()) return complex_form("baddbmm", self, bmm(batch1, batch2), beta, alpha);
     return apply(addmm_op, {self, batch1, batch2}, factors(batch1, beta, alpha));
   });
 }
@@ -195,8 +205,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   if (!bias.defined()) return matmul(input, transposed);
   const bool is_row =
       bias.dim() > 0 && bias.numel() == weight.size(0) && bias.size(-1) == weight.size(0);
-  check(is_row || bias.numel() == 1, "linear: bias must have shape [", weight.size(0), "], got ",
-        bias.sizes());
+  check((is_row || bias.numel() == 1) && bias.dim() <= 2, "linear: bias must have shape [",
+        weight.size(0), "], got ", bias.sizes());
   if (bias.dim() > 1) return linear(input, weight, reshape(bias, {-1}));
   if (input.dim() == 2) return addmm(bias, input, transposed);
   if (input.dim() == 1) return squeeze(addmm(bias, unsqueeze(input, 0), transposed), 0);
