@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "python/src/overrides.h"
 #include "python/src/tensor_object.h"
 #include "python/src/values.h"
@@ -145,15 +147,41 @@ int tensor_assign_subscript(PyObject* self, PyObject* index_object, PyObject* va
       -1);
 }
 
+namespace {
+
+// Unlike an assignment, index_put_ drops no leading dims of its values, but where a mask takes one
+// number.
+void check_dims(const Tensor& tensor, const std::vector<TensorIndex>& list, const Tensor& values,
+                bool accumulate) {
+  int rest = tensor.dim(), indexed = 0;
+  for (const TensorIndex& entry : list) {
+    rest -= entry.kind == TensorIndex::Kind::integer;  // a 0-dim tensor
+    if (entry.kind != TensorIndex::Kind::tensor) continue;
+    const bool mask = entry.tensor.dtype() == kBool || entry.tensor.dtype() == kUInt8;
+    if (mask && values.numel() == 1 && !accumulate) return;
+    rest -= mask ? entry.tensor.dim() : 1;
+    indexed = std::max(indexed, mask ? 1 : entry.tensor.dim());
+  }
+  check(rest < 0 || values.dim() <= rest + indexed, "index_put_: shape mismatch: values of shape ",
+        values.sizes(), " cannot be broadcast to the ", rest + indexed, " indexed dimensions");
+}
+
+}  // namespace
+
 PyObject* tensor_index_put(PyObject* self, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *indices = nullptr, *value = nullptr;
     int accumulate = 0;
-    if (!PyArg_ParseTuple(args, "OOp", &indices, &value, &accumulate)) return nullptr;
+    if (!PyArg_ParseTuple(args, "O!Op", &PyTuple_Type, &indices, &value, &accumulate))
+      return nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(indices); ++i)
+      if (!is_tensor(PyTuple_GET_ITEM(indices, i)))
+        raise_type_error(concat("index_put_: expected a tensor as index ", i));
     const std::vector<TensorIndex> list = entries(indices);
     const Tensor& tensor = tensor_of(self);
     const Tensor values =
         is_tensor(value) ? tensor_of(value) : make_from(value, {.dtype = tensor.dtype()});
+    check_dims(tensor, list, values, accumulate != 0);
     index_put_(tensor, list, values, accumulate != 0);
     return Py_NewRef(self);
   });

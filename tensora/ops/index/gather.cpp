@@ -1,10 +1,13 @@
 #include "tensora/ops/index/gather.h"
 
+#include <algorithm>
+
 #include "tensora/dispatch/op.h"
 #include "tensora/dispatch/sharding.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/index_ops.h"
+#include "tensora/ops/index/scatter_operands.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
@@ -50,23 +53,6 @@ void infer_scatter(Infer& infer, const GatherAttrs& attrs) {
   infer.output(self.sizes(), self.dtype());
 }
 
-// The part of src that the index covers; PyTorch lets src be larger.
-Tensor covered(const Tensor& src, const Tensor& index, std::string_view op) {
-  if (src.sizes() == index.sizes()) return src;
-  if (index.numel() == 0) return view(slice(ravel(src), 0, 0, 0), index.sizes());
-  check(src.dim() == index.dim(), op,
-        ": index and src must have the same number of dimensions, "
-        "got ",
-        index.sizes(), " and ", src.sizes());
-  Tensor part = src;
-  for (int d = 0; d < index.dim(); ++d) {
-    check(index.sizes()[d] <= src.sizes()[d], op, ": index of shape ", index.sizes(),
-          " must not be larger than src of shape ", src.sizes());
-    if (index.sizes()[d] < src.sizes()[d]) part = narrow(part, d, 0, index.sizes()[d]);
-  }
-  return part;
-}
-
 Tensor repeated(Scalar value, const Tensor& self, const Shape& sizes) {
   return expand(full({}, value, {.dtype = self.dtype(), .device = self.device()}), sizes);
 }
@@ -74,6 +60,27 @@ Tensor repeated(Scalar value, const Tensor& self, const Shape& sizes) {
 constexpr Saves kIndex = {in(1), {}, in(1)};
 
 }  // namespace
+
+Tensor scattering::index_for(const Tensor& into, const Tensor& index) {
+  if (index.numel() > 0 || index.dim() == into.dim()) return index;
+  return view(index, Shape::filled(std::max(into.dim(), 1), 0));
+}
+
+Tensor scattering::covered(const Tensor& src, const Tensor& index, std::string_view op) {
+  if (src.sizes() == index.sizes()) return src;
+  if (index.numel() == 0) return view(slice(ravel(src), 0, 0, 0), index.sizes());
+  const Shape places = widened(index.sizes());
+  Tensor part = src.dim() == 0 ? ravel(src) : src;
+  check(part.dim() == places.size(), op,
+        ": index and src must have the same number of dimensions, got ", index.sizes(), " and ",
+        src.sizes());
+  for (int d = 0; d < places.size(); ++d) {
+    check(places[d] <= part.size(d), op, ": index of shape ", index.sizes(),
+          " must not be larger than src of shape ", src.sizes());
+    if (places[d] < part.size(d)) part = narrow(part, d, 0, places[d]);
+  }
+  return index.dim() == 0 ? reshape(part, {}) : part;
+}
 
 constinit OpDef<GatherAttrs> gather_op = define(Op<GatherAttrs>{
     .name = "gather",
@@ -166,24 +173,31 @@ Tensor gather(const Tensor& self, int64_t dim, const Tensor& index) {
 }
 
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-  return apply(scatter_op, {self, index, covered(src, index, "scatter")}, {dim});
+  const Tensor at = scattering::index_for(self, index);
+  return apply(scatter_op, {self, at, scattering::covered(src, at, "scatter")}, {dim});
 }
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
-  return apply(scatter_op, {self, index, repeated(value, self, index.sizes())}, {dim});
+  const Tensor at = scattering::index_for(self, index);
+  return apply(scatter_op, {self, at, repeated(value, self, at.sizes())}, {dim});
 }
 const Tensor& scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-  return apply_inplace(scatter_op, {self, index, covered(src, index, "scatter")}, {dim});
+  const Tensor at = scattering::index_for(self, index);
+  return apply_inplace(scatter_op, {self, at, scattering::covered(src, at, "scatter")}, {dim});
 }
 const Tensor& scatter_(const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
-  return apply_inplace(scatter_op, {self, index, repeated(value, self, index.sizes())}, {dim});
+  const Tensor at = scattering::index_for(self, index);
+  return apply_inplace(scatter_op, {self, at, repeated(value, self, at.sizes())}, {dim});
 }
 
 Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-  return apply(scatter_add_op, {self, index, covered(src, index, "scatter_add")}, {dim});
+  const Tensor at = scattering::index_for(self, index);
+  return apply(scatter_add_op, {self, at, scattering::covered(src, at, "scatter_add")}, {dim});
 }
 const Tensor& scatter_add_(const Tensor& self, int64_t dim, const Tensor& index,
                            const Tensor& src) {
-  return apply_inplace(scatter_add_op, {self, index, covered(src, index, "scatter_add")}, {dim});
+  const Tensor at = scattering::index_for(self, index);
+  return apply_inplace(scatter_add_op, {self, at, scattering::covered(src, at, "scatter_add")},
+                       {dim});
 }
 
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim) {

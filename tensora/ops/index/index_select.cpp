@@ -36,6 +36,12 @@ Tensor checked_source(const Tensor& self, int dim, const Tensor& positions, cons
   return widened;
 }
 
+void check_fill(const Tensor& self, bool single, bool complex_value) {
+  check(single, "index_fill: expected a 0-dim value");
+  check(!complex_value || self.is_complex(), "index_fill: a complex number cannot be stored as ",
+        self.dtype());
+}
+
 // One call of an index_put-like op, on `self` or into it. A 0-dim tensor counts as one of one
 // element.
 struct Writer {
@@ -65,14 +71,19 @@ struct Writer {
   }
   IndexPutAttrs copying() const { return {.dims = {dim}, .negative = Negative::refused}; }
   IndexPutAttrs filling() const { return {.dims = {dim}}; }
+  // A 0-dim source counts as a vector where slices are copied, but not where they are added up.
   Tensor source(const Tensor& values) const {
+    check(&op != &index_add_op || values.dim() == self.dim(), op.name,
+          ": source must have as many dimensions as self, ", self.sizes(), ", got shape ",
+          values.sizes());
     return checked_source(target, dim, positions, values, op.name);
   }
   Tensor filled(const Tensor& value) const {
-    check(value.dim() == 0, "index_fill: expected a 0-dim value, got ", value.dim(), " dimensions");
+    check_fill(self, value.dim() == 0, value.is_complex());
     return expand(to(value, self.device(), self.dtype()), slices_shape(target, dim, positions));
   }
   Tensor filled(Scalar value) const {
+    check_fill(self, true, value.is_complex());
     return filled(full({}, value, {.dtype = self.dtype(), .device = self.device()}));
   }
 };
@@ -85,7 +96,7 @@ Tensor times(const Tensor& source, Scalar alpha) {
 // index_fill with a value that has a gradient: that is the sum over the filled places, each once
 // however often the index names it.
 Tensor chosen(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  check(value.dim() == 0, "index_fill: expected a 0-dim value, got ", value.dim(), " dimensions");
+  check_fill(self, value.dim() == 0, value.is_complex());
   const Tensor target = atleast_1d(self);
   const int at = wrap_dim(dim, self.dim(), "index_fill");
   Shape line = Shape::filled(target.dim(), 1);
@@ -101,9 +112,11 @@ Tensor chosen(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
 Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   const int at = wrap_dim(dim, self.dim(), "index_select");
   const Tensor positions = positions_of(index, "index_select");
+  check(self.dim() > 0 || positions.numel() == 1,
+        "index_select: of a 0-dim tensor, an index selects one element, got ", positions.numel());
   const Tensor result =
       apply(index_select_op, {atleast_1d(self), positions}, {{at}, Negative::refused});
-  return self.dim() == 0 && positions.numel() == 1 ? reshape(result, {}) : result;
+  return self.dim() == 0 ? reshape(result, {}) : result;
 }
 
 Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,

@@ -10,6 +10,7 @@
 #include "tensora/ops/index/index_ops.h"
 #include "tensora/ops/index/masked.h"
 #include "tensora/ops/index/scatter_combine.h"
+#include "tensora/ops/index/scatter_operands.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/scan/cumulative.h"
@@ -100,25 +101,11 @@ Scalar neutral(Reduce reduce, DType dtype) {
   });
 }
 
-// The part of src that the index covers, as scatter takes it.
-Tensor covered(const Tensor& src, const Tensor& index, std::string_view op) {
-  if (src.sizes() == index.sizes()) return src;
-  if (index.numel() == 0) return view(slice(ravel(src), 0, 0, 0), index.sizes());
-  check(src.dim() == index.dim(), op, ": index and src must have the same number of dimensions, ",
-        "got ", index.sizes(), " and ", src.sizes());
-  Tensor part = src;
-  for (int d = 0; d < index.dim(); ++d) {
-    check(index.sizes()[d] <= src.sizes()[d], op, ": index of shape ", index.sizes(),
-          " must not be larger than src of shape ", src.sizes());
-    part = narrow(part, d, 0, index.sizes()[d]);
-  }
-  return part;
-}
-
-Tensor reduced(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& from,
+Tensor reduced(const Tensor& self, int64_t dim, const Tensor& given, const Tensor& from,
                Reduce reduce, bool include_self, std::string_view op) {
   return called_as(op, [&] {
-    const Tensor src = covered(from, index, op);
+    const Tensor index = scattering::index_for(self, given);
+    const Tensor src = scattering::covered(from, index, op);
     const Tensor base =
         include_self ? self : scatter(self, dim, index, neutral(reduce, self.dtype()));
     if (reduce == Reduce::sum) return scatter_add(base, dim, index, src);
