@@ -222,7 +222,7 @@ def _adaptive(dims: int, function: Any, input: Tensor, size: Any) -> Any:
     """Calls the op with the size that it takes: -1 stands for None there, and a single number for all dims."""
     if isinstance(size, int):
         size = (size,) * dims
-    if dims > 1 and input.dim() <= len(size):
+    elif dims > 1 and input.dim() <= len(size):
         raise ValueError(f"adaptive pooling: input must have at least {len(size) + 1} dims, got {input.dim()}")
     if len(size) != dims:
         raise RuntimeError(f"adaptive pooling: output_size must be an int or {dims} ints, got {size}")

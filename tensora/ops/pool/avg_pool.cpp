@@ -95,9 +95,11 @@ Tensor averaged(std::string_view op, const Tensor& input, const PoolAttrs& attrs
 Tensor adaptive(std::string_view op, int dims, const Tensor& input, const Shape& output_size) {
   check(input.is_floating_point(), op, ": expected a floating-point dtype, got ", input.dtype());
   const Shape sizes = pool::per_dim(output_size, dims, op, "output_size");
+  // One window is a reduction. In 2-D and 3-D, PyTorch then takes inputs of any other dims too.
   const bool to_one = sizes == Shape::filled(dims, 1);
-  if (to_one && input.numel() > 0 && (input.dim() == dims + 1 || input.dim() == dims + 2)) {
-    Dims pooled;  // one window is a reduction
+  const bool usual = input.dim() == dims + 1 || input.dim() == dims + 2;
+  if (to_one && (usual || (dims > 1 && input.dim() >= dims))) {
+    Dims pooled;
     for (int d = -dims; d < 0; ++d) pooled.push_back(d);
     return mean(input, pooled, true);
   }

@@ -57,7 +57,9 @@ std::tuple<Tensor, Tensor> pool(std::string_view op, const Tensor& input, const 
   Tensor positions;
   for (int d = 0; d < dims; ++d) {
     const int64_t size = input.size(2 + d);
-    check(out[d] > 0 && kernel[d] > 0 && out[d] + kernel[d] - 1 <= size, op, ": pool size ",
+    // In 3-D, PyTorch refuses windows that fit only without a step between them.
+    const int64_t most = dims == 3 ? size - 1 : size;
+    check(out[d] > 0 && kernel[d] > 0 && out[d] + kernel[d] - 1 <= most, op, ": pool size ",
           kernel[d], " and output size ", out[d], " are too large relative to input size ", size);
     const int sample = dims == 2 ? 1 - d : d;
     const Tensor starts = window_starts(select(samples, 2, sample), size, out[d], kernel[d]);
@@ -72,11 +74,11 @@ std::tuple<Tensor, Tensor> pool(std::string_view op, const Tensor& input, const 
   for (int d = 0; d < dims; ++d) windows.push_back(out[d]);
   results = windows;
   windows.push_back(kernel.numel());
-  const Tensor flat = reshape(positions, {batch, channels, -1});
-  const Tensor planes = reshape(input, {batch, channels, input.numel() == 0 ? 0 : -1});
+  const Tensor flat = reshape(positions, {batch, channels, out.numel() * kernel.numel()});
+  const Tensor planes = flatten(input, 2, -1);
   const Tensor best = argmax(reshape(gather(planes.detach(), -1, flat), windows), -1, true);
   const Tensor chosen = squeeze(gather(reshape(positions, windows), -1, best), {-1});
-  const Tensor values = gather(planes, -1, reshape(chosen, {batch, channels, -1}));
+  const Tensor values = gather(planes, -1, flatten(chosen, 2, -1));
   return {reshape(values, results), chosen};
 }
 
