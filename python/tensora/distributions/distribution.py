@@ -191,8 +191,12 @@ class Independent(Distribution):
     """The last dims of the batch as one event."""
 
     def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
-        self.base_dist, self._dims = base_distribution, reinterpreted_batch_ndims
         shape = tuple(base_distribution.batch_shape)
+        if reinterpreted_batch_ndims > len(shape):
+            raise ValueError("Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
+                             f"actual {reinterpreted_batch_ndims} vs {len(shape)}")
+        self.base_dist = base_distribution
+        self.reinterpreted_batch_ndims = self._dims = reinterpreted_batch_ndims
         cut = len(shape) - reinterpreted_batch_ndims
         super().__init__(shape[:cut], shape[cut:] + tuple(base_distribution.event_shape), validate_args)
 

@@ -85,12 +85,12 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, _C.where(self.concentration < 0, limited, math.inf))
 
     mode = property(lambda self: self.loc)
-    mean = property(lambda self: _C.where(self.concentration < 1, self.loc + self.scale / (1 - self.concentration), math.inf))
+    mean = property(lambda self: _C.where(self.concentration < 1, self.loc + self.scale / (1 - self.concentration), math.nan))
 
     @property
     def variance(self):
         c = self.concentration
-        return _C.where(c < 0.5, self.scale ** 2 / ((1 - c) ** 2 * (1 - 2 * c)), math.inf)
+        return _C.where(c < 0.5, self.scale ** 2 / ((1 - c) ** 2 * (1 - 2 * c)), math.nan)
 
     def _by_shape(self, exponential, power):
         """The first where the concentration is 0, else the second, a function of the concentration."""
