@@ -165,11 +165,12 @@ IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "lo
 # What PyTorch says of a wrong argument that Tensora has an answer for, or the other way round.
 ANSWERED = ("cannot be converted to type", "is not differentiable with respect to argument", "expected scalar type",
             "same dtype", "Found dtype", "expected dtype", "mixed dtype", "can't be cast", "to have non-zero size",
-            "only concrete integers", "could not create a primitive", "Negative strides", "doesn't match the broadcast",
-            "Unsupported input type", "Index to scalar", "input.dim() must be greater or equal", "oating point or complex")
+            "only concrete integers", "could not create a primitive", "Number of groups to divide",
+            "Negative strides", "doesn't match the broadcast",
+            "Unsupported input type", "input.dim() must be greater or equal", "oating point or complex")
 REFUSED = ("must have shape", "factorised in float32 and float64", "must be below 2^31", "too many rows or columns",
            "is too large", "has too many elements", "must be in [0, 100)", "p must be a number", "not supported for complex",
-           "expected operands of one dtype", "expected one dtype", "without overflow", "scale_factor must be positive",
+           "expected operands of one dtype", "to have one dtype", "expected one dtype", "without overflow", "scale_factor must be positive",
            "sizes and strides must not be negative", "is out of bounds", "must have 4 or 5 dims")
 
 
@@ -212,6 +213,8 @@ def of_function(call, kind, ours, theirs):
         return "large solutions cancel where a matrix is nearly singular"
     if op == "grid_sample" and "second gradient" in kind and any(half in call.text for half in HALVES):
         return "which elements a rounded place lies between"
+    if op == "polar" and "gradient" in kind and any(bool((x.theirs < 0).any()) for x in call.inputs[:1]):
+        return "PyTorch's gradient has the wrong sign where the absolute value is negative"
     if op == "eigvalsh" and kind == "second gradient value":
         return "they agree along symmetric matrices"
     if op == "lerp" and any(x.theirs.dtype == torch.complex128 for x in call.inputs):
