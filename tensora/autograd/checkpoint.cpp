@@ -30,17 +30,35 @@ class CheckpointInput final : public Node, public Pooled {
   Tensors backward(Tensors grads) override { return grads; }
 };
 
-// Makes the graph nodes of a scope members of a new region.
+// Makes the graph nodes of a scope members of a new region, which contains those of the scopes
+// within it: a body that computes gradients through a checkpoint of its own has results whose graph
+// consists of the inner checkpoint's second run, too.
 class RegionScope {
  public:
-  RegionScope() : saved_(std::exchange(thread_state.graph_region, ++last_region)) {}
-  ~RegionScope() { thread_state.graph_region = saved_; }
+  RegionScope()
+      : region_(++last_region),
+        saved_(std::exchange(thread_state.graph_region, region_)),
+        outer_(std::exchange(innermost, this)) {}
+  ~RegionScope() {
+    thread_state.graph_region = saved_;
+    innermost = outer_;
+    if (!outer_) return;
+    outer_->within_.merge(within_);
+    outer_->within_.insert(region_);
+  }
   RegionScope(const RegionScope&) = delete;
   RegionScope& operator=(const RegionScope&) = delete;
 
+  bool contains(const Node& node) const {
+    return node.region() == region_ || within_.contains(node.region());
+  }
+
  private:
   static inline std::atomic<uint32_t> last_region{0};
-  uint32_t saved_;
+  static inline thread_local constinit RegionScope* innermost = nullptr;
+  uint32_t region_, saved_;
+  RegionScope* outer_;
+  std::unordered_set<uint32_t> within_;
 };
 
 thread_local bool runs_again = false;
@@ -77,7 +95,7 @@ Tensor alias_of(const Tensor& input, Edge& entry) {
 }
 
 // The edges that lead out of the region, in the order in which a walk from the outputs meets them.
-std::vector<Edge> edges_leaving(uint32_t region, const TensorList& outputs,
+std::vector<Edge> edges_leaving(const RegionScope& region, const TensorList& outputs,
                                 const std::vector<Edge>& entries) {
   std::unordered_set<const Node*> seen;
   for (const Edge& entry : entries) seen.insert(entry.node.get());
@@ -85,7 +103,7 @@ std::vector<Edge> edges_leaving(uint32_t region, const TensorList& outputs,
   std::vector<const Node*> path;
   const auto meet = [&](const Edge& edge) {
     if (!edge.node) return;
-    if (edge.node->region() == region) {
+    if (region.contains(*edge.node)) {
       if (seen.insert(edge.node.get()).second) path.push_back(edge.node.get());
       return;
     }
@@ -112,7 +130,7 @@ Recording record(const Body& body, const TensorList& inputs, bool again) {
   for (const Tensor& input : inputs)
     aliases.push_back(alias_of(input, result.entries.emplace_back()));
   result.outputs = body(aliases);
-  result.captured = edges_leaving(thread_state.graph_region, result.outputs, result.entries);
+  result.captured = edges_leaving(region, result.outputs, result.entries);
   return result;
 }
 

@@ -460,3 +460,27 @@ def test_derivatives_through_checkpoints_inside_a_checkpoint(order):
         return results
     for a, b in zip(found(checkpoint), found(lambda function, *args: function(*args)), strict=True):
         assert torch.allclose(a, b, 1e-9, 1e-9)
+
+
+def test_checkpoints_of_functions_that_compute_gradients_through_checkpoints():
+    from tensora.utils.checkpoint import checkpoint
+
+    def c(function):
+        return lambda x: checkpoint(function, x)
+
+    def gradient(function):
+        return lambda x: torch.autograd.grad(function(x).sum(), x, create_graph=True)[0]
+
+    def plain(x):
+        return x.sin().exp().cos().sin()
+
+    def parts(x):
+        return c(lambda t: t.cos().sin())(c(lambda t: t.sin().exp())(x))
+    x = torch.tensor([0.3, -0.5], dtype=torch.float64, requires_grad=True)
+    expected = gradient(gradient(plain))(x)
+    for function in (gradient(c(gradient(c(parts)))), gradient(gradient(c(parts))), gradient(c(gradient(parts))),
+                     c(gradient(c(gradient(c(parts)))))):
+        assert torch.allclose(function(x), expected, 1e-12, 1e-12)
+    third = gradient(gradient(gradient(plain)))(x)
+    for function in (gradient(c(gradient(c(gradient(c(parts)))))), gradient(c(gradient(gradient(c(parts)))))):
+        assert torch.allclose(function(x), third, 1e-12, 1e-12)
