@@ -365,3 +365,16 @@ def test_sparse_gradients_are_copied_and_moved():
     assert tensora.allclose(table.weight.grad.to_dense(), 2 * expected.double())
     with pytest.raises(NotImplementedError, match="sparse"):
         tensora.sigmoid(table.weight.grad)
+
+
+def test_assert_close_compares_entries():
+    from tensora.testing import assert_close
+    a = tensora.sparse_coo_tensor([[0, 0, 1], [2, 2, 0]], [1.0, 2.0, 5.0], (2, 3))
+    assert_close(a, a.coalesce())
+    assert_close(a, a.to_dense(), check_layout=False)
+    assert_close(a.to_sparse_csr(), a.to_sparse_csr())
+    for other, message in ((a * 2, "Sparse values"), (a.to_dense(), "layout"),
+                           (tensora.sparse_coo_tensor([[0], [2]], [3.0], (2, 3)), "number of specified"),
+                           (tensora.sparse_coo_tensor([[0, 1], [2, 1]], [3.0, 5.0], (2, 3)), "indices")):
+        with pytest.raises(AssertionError, match=message):
+            assert_close(a, other)

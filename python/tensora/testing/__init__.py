@@ -53,6 +53,8 @@ def _difference(actual, expected, rtol, atol, equal_nan, checked):
         first, second = (first(), second()) if name == "stride" else (first, second)
         if first != second:
             return f"The values for attribute '{name}' do not match: {first} != {second}."
+    if _is_sparse(actual) or _is_sparse(expected):
+        return _sparse_difference(actual, expected, rtol, atol, equal_nan)
     if rtol is None:
         rtol, atol = (max(a, b) for a, b in zip(_TOLERANCES.get(actual.dtype, (0, 0)),
                                                 _TOLERANCES.get(expected.dtype, (0, 0))))
@@ -72,6 +74,24 @@ def _difference(actual, expected, rtol, atol, equal_nan, checked):
             f"{distance.reshape(-1)[at].item()} at flat index {at} (up to {atol} allowed), where "
             f"{actual.reshape(-1)[at].item()} was found and {expected.reshape(-1)[at].item()} expected "
             f"(relative differences up to {rtol} are allowed)")
+
+
+def _is_sparse(tensor):
+    return tensor.is_sparse or tensor.is_sparse_csr
+
+
+def _sparse_difference(actual, expected, rtol, atol, equal_nan):
+    """What differs between the entries, or between the dense forms where only one of the two is sparse."""
+    if actual.layout != expected.layout:
+        actual, expected = (x.to_dense() if _is_sparse(x) else x for x in (actual, expected))
+        return _difference(actual, expected, rtol, atol, equal_nan, [])
+    actual, expected = actual.coalesce(), expected.coalesce()
+    if actual._nnz() != expected._nnz():
+        return (f"The number of specified values in sparse tensors does not match: {actual._nnz()} != {expected._nnz()}")
+    if not _C.equal(actual._indices().cpu(), expected._indices().cpu()):
+        return "The indices of the sparse tensors do not match"
+    problem = _difference(actual._values(), expected._values(), rtol, atol, equal_nan, [])
+    return problem and f"Sparse values: {problem}"
 
 
 def _bounds(dtype, low, high):
