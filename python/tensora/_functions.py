@@ -169,7 +169,9 @@ def _scatter(name):
             return plain(self, dim, index, source)
         if not isinstance(source, Tensor):
             source = _C.full(index.shape, source, dtype=self.dtype, device=self.device)
-        by = {"add": "sum", "multiply": "prod"}[reduce]
+        if reduce == "add":
+            return (_C.scatter_add_ if in_place else _C.scatter_add)(self, dim, index, source)
+        by = {"multiply": "prod"}[reduce]
         return (_C.scatter_reduce_ if in_place else _C.scatter_reduce)(self, dim, index, source, by)
     scatter.__name__ = name
     scatter.__doc__ = plain.__doc__
@@ -311,6 +313,36 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     if len(view) == 0:
         raise ValueError("frombuffer: the buffer is empty")
     tensor = _C._share(view).view_dtype(dtype)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+@_public
+def from_file(filename, shared=None, size=0, *, dtype=None, device=None, requires_grad=False):
+    """A vector of `size` elements over the bytes of a file; with `shared`, writes to it change the file, which is made or
+    extended where it is too short.
+
+    >>> import tempfile
+    >>> file = tempfile.NamedTemporaryFile()
+    >>> _ = tensora.from_file(file.name, True, 2, dtype=tensora.float32).fill_(1.0)
+    >>> tensora.from_file(file.name, False, 2, dtype=tensora.float32)
+    tensor([1., 1.])
+    """
+    import mmap
+    dtype = dtype or _C.get_default_dtype()
+    wanted = size * dtype.itemsize
+    if wanted == 0:
+        return _C.empty(0, dtype=dtype, device=device, requires_grad=requires_grad)
+    if shared:
+        open(filename, "ab").close()
+    with open(filename, "r+b" if shared else "rb") as file:
+        length = file.seek(0, 2)
+        if length < wanted:
+            if not shared:
+                raise RuntimeError(f"from_file: {filename} has {length} bytes, and {size} elements of {dtype} take {wanted}")
+            file.truncate(wanted)
+        memory = mmap.mmap(file.fileno(), wanted, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    tensor = frombuffer(memory, dtype=dtype)
+    tensor = tensor if device is None else tensor.to(device)
     return tensor.requires_grad_() if requires_grad else tensor
 
 

@@ -128,6 +128,8 @@ def copy_(self, src, non_blocking=False):
             and not self.requires_grad and src.dtype is self.dtype and src.shape == self.shape):
         _C._copy_async(self, src)
         return self
+    if not isinstance(src, Tensor):
+        src = _C.tensor(src, dtype=None if isinstance(src, (bool, complex)) else self.dtype, device=self.device)
     return _copy_into(self, src)
 
 
@@ -499,6 +501,27 @@ def is_shared(self):
 def record_stream(self, stream):
     """Work on `stream` uses the tensor: once freed, its memory is not reused before that work is done."""
     _C._keep_for(self, stream.cuda_stream)
+
+
+@_method
+def map_(self, tensor, callable):
+    """Replaces each element by callable(element, element of `tensor`), one by one."""
+    return self.map2_(tensor, tensor, lambda a, b, _: callable(a, b))
+
+
+@_method
+def map2_(self, x, y, callable):
+    """Replaces each element by callable(element, element of `x`, element of `y`), one by one."""
+    columns = (t.expand(self.shape).reshape(-1).tolist() for t in (self.detach(), x, y))
+    return self.copy_(_C.tensor([callable(*row) for row in zip(*columns)], dtype=self.dtype).reshape(self.shape))
+
+
+@_method
+def is_set_to(self, tensor):
+    """Whether both tensors are the same view of one memory."""
+    return (self.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() and self.shape == tensor.shape
+            and self.stride() == tensor.stride() and self.storage_offset() == tensor.storage_offset()
+            and (self.numel() > 0 or self is tensor))
 
 
 @_method

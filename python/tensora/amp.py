@@ -69,6 +69,9 @@ class GradScaler:
         if self.is_enabled():
             self._scaler.update() if new_scale is None else self._scaler.update(float(new_scale))
 
+    _enabled = property(lambda self: self._scaler.is_enabled())
+    _scale = property(lambda self: _C.tensor(self._scaler.get_scale()) if self.is_enabled() else None)
+
     def __getattr__(self, name):
         if name == "_scaler":
             raise AttributeError(name)

@@ -226,3 +226,25 @@ def test_modules_of_pytorch_that_libraries_import():
     done = subprocess.run([sys.executable, "-m", "tensora.compat", "-c", PROGRAM], env=environment, capture_output=True, text=True,
                           timeout=300)
     assert done.stdout.strip() == "done", done.stderr
+
+
+def test_checks_of_conditions():
+    program = ("import torch\n"
+               "for name, error in (('', RuntimeError), ('_index', IndexError), ('_value', ValueError), ('_type', TypeError),\n"
+               "                    ('_not_implemented', NotImplementedError)):\n"
+               "    check = getattr(torch, '_check' + name)\n"
+               "    check(True)\n"
+               "    try:\n"
+               "        check(False, lambda: 'why')\n"
+               "        raise SystemExit(name)\n"
+               "    except error as caught:\n"
+               "        assert str(caught) == 'why'\n"
+               "torch._check_is_size(0)\n"
+               "torch._check_tensor_all(torch.ones(2) > 0)\n"
+               "for wrong in (lambda: torch._check_is_size(-1), lambda: torch._check_tensor_all(torch.ones(2) > 1)):\n"
+               "    try:\n"
+               "        wrong()\n"
+               "        raise SystemExit('no error')\n"
+               "    except RuntimeError:\n"
+               "        pass\n")
+    assert subprocess.run([sys.executable, "-m", "tensora.compat", "-c", program]).returncode == 0

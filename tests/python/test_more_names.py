@@ -173,3 +173,43 @@ def test_typed_tensors_of_a_size():
             assert made.shape == size and made.dtype is tensora.float32
         assert tensora.LongTensor(size).shape == size and tensora.LongTensor(size).dtype is tensora.int64
     assert tensora.LongTensor((2, 3)).tolist() == tensora.LongTensor([2, 3]).tolist() == [2, 3]  # numbers, not sizes
+
+
+def test_numbers_are_copied_like_tensors():
+    x = tensora.zeros(2, 3)
+    assert x.copy_(2).tolist() == [[2] * 3] * 2 and x.copy_(float("inf"))[0, 0] == math.inf and x.copy_(True).sum() == 6
+    assert tensora.zeros(2, dtype=tensora.complex64).copy_(1j).tolist() == [1j, 1j]
+
+
+def test_elements_are_mapped_one_by_one():
+    x = tensora.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert x.map_(tensora.tensor([10.0, 20.0]), lambda a, b: a * b) is x and x.tolist() == [[10, 40], [30, 80]]
+    assert x.map2_(x, tensora.ones(2), lambda a, b, c: a - b + c).tolist() == [[1, 1], [1, 1]]
+
+
+def test_is_set_to_compares_views():
+    x = tensora.zeros(4)
+    assert x.is_set_to(x.view(4)) and not x.is_set_to(x.view(2, 2)) and not x.is_set_to(tensora.zeros(4))
+    assert not tensora.empty(0).is_set_to(tensora.empty(0))
+
+
+def test_scatter_adds_complex_numbers():
+    x = tensora.zeros(2, dtype=tensora.complex64)
+    assert x.scatter(0, tensora.tensor([0, 0]), tensora.tensor([1j, 2]), reduce="add").tolist() == [2 + 1j, 0]
+
+
+def test_from_file_shares_or_copies(tmp_path):
+    path = tmp_path / "numbers"
+    shared = tensora.from_file(path, True, 3, dtype=tensora.float64)
+    shared.fill_(2.0)
+    own = tensora.from_file(path, False, 3, dtype=tensora.float64)
+    own[0] = 5
+    assert own.tolist() == [5, 2, 2] and tensora.from_file(path, size=3, dtype=tensora.float64).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="24 bytes"):
+        tensora.from_file(path, size=4, dtype=tensora.float64)
+
+
+def test_scalers_have_the_names_that_libraries_read():
+    scaler = tensora.amp.GradScaler("cpu", init_scale=8.0)
+    assert scaler._enabled and scaler._scale == 8
+    assert tensora.utils.deterministic.fill_uninitialized_memory is False

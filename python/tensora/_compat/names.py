@@ -31,10 +31,27 @@ class DispatchKeySet(frozenset):
         return super().__new__(cls, keys)
 
 
-def _check(condition, message=None):
-    """Raises unless a condition holds; the message is a text or a function that gives it."""
+def _check_with(error_type, condition, message=None):
+    """Raises an error of the type unless a condition holds; the message is a text or a function that gives it."""
     if not condition:
-        raise RuntimeError(str(message() if callable(message) else message or "Expected cond to be True, but got False."))
+        raise error_type(str(message() if callable(message) else message or "Expected cond to be True, but got False."))
+
+
+def _check_of(error_type):
+    return lambda cond, message=None: _check_with(error_type, cond, message)
+
+
+_check = _check_of(RuntimeError)
+
+
+def _check_is_size(i, message=None, *, max=None):
+    """Raises unless `i` can be a size, of at most `max`."""
+    _check(i >= 0 and (max is None or i <= max), message or f"Expected a size, got {i}")
+
+
+def _check_tensor_all(cond, message=None):
+    """Raises unless all elements of a bool tensor are true."""
+    _check(bool(cond.all()), message)
 
 
 def _assert(condition, message):
@@ -45,6 +62,9 @@ def _assert(condition, message):
 def _add_symbols(torch):
     """Checks, and types of what stands for a number while PyTorch's compiler traces: no number here is one of them."""
     torch._check, torch._assert = _check, _assert
+    torch._check_with, torch._check_is_size, torch._check_tensor_all = _check_with, _check_is_size, _check_tensor_all
+    torch._check_index, torch._check_value = _check_of(IndexError), _check_of(ValueError)
+    torch._check_type, torch._check_not_implemented = _check_of(TypeError), _check_of(NotImplementedError)
     torch._assert_async = lambda condition, message="Expected Tensor with single nonzero value": _check(bool(condition), message)
     for name in ("SymInt", "SymFloat", "SymBool"):
         setattr(torch, name, refused(f"torch.{name}", "shapes are numbers"))

@@ -57,6 +57,7 @@ class _Indexed(Module):
         return self
 
     def extend(self: _S, modules: Iterable[Module]) -> _S:
+        """Adds modules at the end."""
         for module in modules:
             self.append(module)
         return self
@@ -178,12 +179,15 @@ class ModuleDict(Module):
         return self._modules.items()
 
     def clear(self) -> None:
+        """Takes all modules out."""
         self._modules.clear()
 
     def pop(self, key: str) -> Module:
+        """Takes a module out and returns it."""
         return self._modules.pop(key)
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Adds modules, or replaces those of the same names."""
         for name, module in modules.items() if hasattr(modules, "items") else modules:
             self[name] = module
 
@@ -226,11 +230,13 @@ class ParameterList(Module):
         return (self[i] for i in range(len(self)))
 
     def append(self, value: Any) -> ParameterList:
+        """Adds a value at the end; a tensor becomes a parameter."""
         setattr(self, str(self._size), _as_parameter(value))
         self._size += 1
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Adds values at the end."""
         for value in values:
             self.append(value)
         return self
@@ -279,6 +285,7 @@ class ParameterDict(Module):
         return self._parameters.items()
 
     def update(self, parameters: Any) -> None:
+        """Adds parameters, or replaces those of the same names."""
         for name, value in parameters.items() if hasattr(parameters, "items") else parameters:
             self[name] = value
 

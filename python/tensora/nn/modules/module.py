@@ -299,6 +299,7 @@ class Module(Stateful, Hooked):
         return module
 
     def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name."""
         path, _, name = target.rpartition(".")
         parameter = getattr(self.get_submodule(path), name)
         if not isinstance(parameter, Parameter):
@@ -306,6 +307,7 @@ class Module(Stateful, Hooked):
         return parameter
 
     def get_buffer(self, target: str) -> Tensor:
+        """The buffer of a dotted name."""
         path, _, name = target.rpartition(".")
         return self.get_submodule(path)._buffers[name]
 
@@ -323,10 +325,12 @@ class Module(Stateful, Hooked):
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
+        """This module and all in it, each once."""
         for _, module in self.named_modules():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules that are registered here, with their names."""
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -334,6 +338,7 @@ class Module(Stateful, Hooked):
                 yield name, module
 
     def children(self) -> Iterator[Module]:
+        """The modules that are registered here."""
         for _, module in self.named_children():
             yield module
 
@@ -349,17 +354,21 @@ class Module(Stateful, Hooked):
 
     def named_parameters(self, prefix: str = "", recurse: bool = True,
                          remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """All parameters with their dotted names, each once."""
         yield from self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters, each once."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
     def named_buffers(self, prefix: str = "", recurse: bool = True,
                       remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """All buffers with their dotted names, each once."""
         yield from self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """All buffers, each once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
@@ -407,6 +416,7 @@ class Module(Stateful, Hooked):
         return self._apply(lambda t: t.cpu())
 
     def to_empty(self: _Self, *, device: Device, recurse: bool = True) -> _Self:
+        """Gives parameters and buffers memory on a device, without their values."""
         return self._apply(lambda t: _C.empty_like(t, device=device), recurse)
 
     def _floating(self, dtype):
@@ -440,6 +450,7 @@ class Module(Stateful, Hooked):
         return self.train(False)
 
     def requires_grad_(self: _Self, requires_grad: bool = True) -> _Self:
+        """Says of all parameters whether gradients are computed."""
         _Changes.count += 1
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)

@@ -1,9 +1,12 @@
 """Parameters computed from others: module.weight is parametrization(module.parametrizations.weight.original)."""
+from __future__ import annotations
+
 import contextlib
 
 from ..._C import Tensor
 from ..._modes import no_grad
 from ..modules.container import ModuleDict, ModuleList
+from ..modules.module import Module
 from ..parameter import Parameter
 
 _cache = None  # within cached(): values by (module, name)
@@ -133,7 +136,7 @@ def _own_class(module):
     module.parametrizations = ModuleDict()
 
 
-def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
+def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
     """Computes a tensor of the module by a parametrization, a module that maps the original to it.
 
     >>> from tensora.nn.utils import parametrize
@@ -171,7 +174,7 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
     return module
 
 
-def is_parametrized(module, tensor_name=None):
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether the module has parametrizations, or one of this tensor."""
     stacks = getattr(module, "parametrizations", None)
     if not isinstance(stacks, ModuleDict):
@@ -179,7 +182,7 @@ def is_parametrized(module, tensor_name=None):
     return len(stacks) > 0 if tensor_name is None else tensor_name in stacks
 
 
-def remove_parametrizations(module, tensor_name, leave_parametrized=True):
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Makes a parametrized tensor an ordinary one: with its value, or with the original if `leave_parametrized` is False."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -205,12 +208,12 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     return module
 
 
-def type_before_parametrizations(module):
+def type_before_parametrizations(module: Module) -> type:
     """The class that the module had before it was parametrized."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
-def transfer_parametrizations_and_params(from_module, to_module, tensor_name=None):
+def transfer_parametrizations_and_params(from_module: Module, to_module: Module, tensor_name: str | None = None) -> Module:
     """Gives a module the parametrizations of another, and their originals."""
     stacks = from_module.parametrizations if is_parametrized(from_module) else {}
     names = [tensor_name] if tensor_name is not None else list(stacks)

@@ -2,9 +2,16 @@
 
 The newer form, with other names in the state_dict, is in parametrizations.py.
 """
+from __future__ import annotations
+
+from typing import TypeVar
+
 from ... import _C
 from ..._modes import no_grad
+from ..modules.module import Module
 from ..parameter import Parameter, is_lazy
+
+_M = TypeVar("_M", bound=Module)
 
 
 def _weight_of(module, name, what):
@@ -32,7 +39,7 @@ class _WeightNorm:
         module.__dict__[self.name] = self.compute(module)
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: _M, name: str = "weight", dim: int | None = 0) -> _M:
     """Splits the parameter `name` of `module` into its length, one for each index of `dim`, and its direction."""
     weight = _weight_of(module, name, "WeightNorm")
     hook = _WeightNorm(name, dim)
@@ -44,7 +51,7 @@ def weight_norm(module, name="weight", dim=0):
     return module
 
 
-def remove_weight_norm(module, name="weight"):
+def remove_weight_norm(module: _M, name: str = "weight") -> _M:
     """Makes the weight `name` of `module` a parameter again."""
     for key, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, _WeightNorm) and hook.name == name:
@@ -80,7 +87,8 @@ class _SpectralNorm:
         module.__dict__[self.name] = self.compute(module, module.training)
 
 
-def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+def spectral_norm(module: _M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
+                  dim: int | None = None) -> _M:
     """Divides the weight `name` of `module`, as a matrix of `dim` and the rest, by its largest singular value, which
     `n_power_iterations` iterations at each call approximate; norms are at least `eps`."""
     if dim is None:
@@ -97,7 +105,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     return module
 
 
-def remove_spectral_norm(module, name="weight"):
+def remove_spectral_norm(module: _M, name: str = "weight") -> _M:
     """Makes the weight `name` of `module` a parameter again, divided by its largest singular value."""
     for key, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, _SpectralNorm) and hook.name == name:
