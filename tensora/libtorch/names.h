@@ -315,12 +315,37 @@ inline Tensor& write_out(Tensor& out, const Tensor& result) {
   return out;
 }
 
+inline Generator createCPUGenerator(uint64_t seed = 67280421310721) { return Generator(seed); }
+
 }  // namespace detail
 
+/// Names the kind of a generator.
+struct CPUGeneratorImpl;
 /// An empty generator for a device; the only kind there is serves all of them.
 template <class Impl = void>
 Generator make_generator(uint64_t seed = 0) {
   return Generator(seed);
+}
+
+/// Random tensors of a generator, whose stream goes on.
+inline Tensor rand(const tensora::Shape& size, Generator& generator,
+                   const TensorOptions& options = {}) {
+  const tensora::GeneratorScope scope(generator);
+  return tensora::rand(size, options);
+}
+inline Tensor randn(const tensora::Shape& size, Generator& generator,
+                    const TensorOptions& options = {}) {
+  const tensora::GeneratorScope scope(generator);
+  return tensora::randn(size, options);
+}
+inline Tensor randint(int64_t low, int64_t high, const tensora::Shape& size, Generator& generator,
+                      const TensorOptions& options = {}) {
+  const tensora::GeneratorScope scope(generator);
+  return tensora::randint(low, high, size, options);
+}
+inline Tensor randperm(int64_t n, Generator& generator, const TensorOptions& options = {}) {
+  const tensora::GeneratorScope scope(generator);
+  return tensora::randperm(n, options);
 }
 
 namespace cuda {

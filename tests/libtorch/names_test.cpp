@@ -149,4 +149,34 @@ TEST(LibTorchNames, FunctionsAndGuards) {
   EXPECT_THROW(torch::set_num_interop_threads(0), c10::Error);
 }
 
+TEST(LibTorchNames, RandomTensorsOfAGenerator) {
+  auto one = at::detail::createCPUGenerator(3), other = at::make_generator<at::CPUGeneratorImpl>(3);
+  const auto both = [&](auto draw) {
+    const auto first = draw(one);
+    EXPECT_TRUE(torch::equal(first, draw(other)));
+    return first;
+  };
+  const auto a = both([](auto& generator) { return torch::rand({4}, generator); });
+  const auto b = both(
+      [](auto& generator) { return torch::rand({4}, generator, torch::dtype(torch::kFloat)); });
+  EXPECT_FALSE(torch::equal(a, b));  // the stream goes on
+  both([](auto& generator) { return torch::randn({4}, generator, torch::dtype(torch::kDouble)); });
+  both([](auto& generator) { return torch::randint(0, 100, {4}, generator); });
+  both([](auto& generator) { return torch::randperm(9, generator); });
+}
+
+TEST(LibTorchNames, SparseGradientsOfEmbeddings) {
+  torch::nn::EmbeddingBag bag(torch::nn::EmbeddingBagOptions(5, 2).mode(torch::kSum).sparse(true));
+  const auto before = bag->weight.detach().clone();
+  bag->forward(torch::tensor({1, 2, 1}), torch::tensor({0, 1})).sum().backward();
+  EXPECT_EQ(bag->weight.grad().sizes(), bag->weight.sizes());
+  torch::optim::SGD optimizer(bag->parameters(), 0.1);
+  optimizer.step();
+  const auto change = (before - bag->weight.detach()).sum(1);
+  EXPECT_TRUE(torch::allclose(change, torch::tensor({0.f, 0.4f, 0.2f, 0.f, 0.f}), 1e-4, 1e-5));
+  optimizer.zero_grad(/*set_to_none=*/false);
+  optimizer.step();
+  EXPECT_TRUE(bag->weight.grad().defined());
+}
+
 }  // namespace
