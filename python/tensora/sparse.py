@@ -144,18 +144,14 @@ class Sparse(Tensor):
             return self
         sizes = self.shape[:self.sparse_dim()]
         places, inverse = _distinct(self._places, sizes)
-        shape = (places.shape[1],) + tuple(self._entries.shape[1:])
-        values = _C.zeros(shape, dtype=self.dtype, device=self.device).index_add(0, inverse, self._entries)
-        return _made(places, values, self.shape, True, self._layout)
+        return _made(places, _sums(self._entries, inverse, places.shape[1]), self.shape, True, self._layout)
 
     def to_dense(self, dtype=None, *, masked_grad=None):
         """The dense tensor."""
         if masked_grad:
             raise NotImplementedError("to_dense: masked_grad=True is not supported")
         sizes = self.shape[:self.sparse_dim()]
-        rest = tuple(self._entries.shape[1:])
-        flat = _C.zeros((math.prod(sizes),) + rest, dtype=self.dtype, device=self.device)
-        dense = flat.index_add(0, _flat(self._places, sizes), self._entries).reshape(self.shape)
+        dense = _sums(self._entries, _flat(self._places, sizes), math.prod(sizes)).reshape(self.shape)
         return dense if dtype is None else dense.to(dtype)
 
     def to_sparse(self, *args, layout=None, **options):
@@ -250,6 +246,13 @@ def _flat(places, sizes):
     for row, size in zip(places, sizes):
         index = index if size == 1 else index * size + row
     return index
+
+
+def _sums(values, positions, count):
+    """The sums of the values that have each of the positions 0 to `count`; half types are summed in float32."""
+    wide = values.float() if values.dtype in (_C.float16, _C.bfloat16) else values
+    made = _C.zeros((count, *values.shape[1:]), dtype=wide.dtype, device=values.device).index_add(0, positions, wide)
+    return made.to(values.dtype)
 
 
 def _unflat(index, sizes):

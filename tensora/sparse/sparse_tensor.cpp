@@ -98,21 +98,15 @@ SparseTensor SparseTensor::coalesce() const {
   return called_as("coalesce", [&] {
     const Shape sizes = leading(sizes_, sparse_dim());
     const auto [positions, inverse, counts] = unique(flat_indices(indices_, sizes), true, true);
-    Shape shape = values_.sizes();
-    shape[0] = positions.numel();
-    const Tensor none = zeros(shape, {.dtype = dtype(), .device = device()});
-    return from_coo(indices_of(positions, sizes), index_add(none, 0, inverse, values_), sizes_,
-                    true);
+    return from_coo(indices_of(positions, sizes), sums_at(values_, inverse, positions.numel()),
+                    sizes_, true);
   });
 }
 
 Tensor SparseTensor::to_dense() const {
   return called_as("to_dense", [&] {
-    Shape flat = values_.sizes();
-    flat[0] = leading_numel(sizes_, sparse_dim());
-    const Tensor none = zeros(flat, {.dtype = dtype(), .device = device()});
     const Tensor positions = flat_indices(_indices(), sizes_);
-    return reshape(index_add(none, 0, positions, values_), sizes_);
+    return reshape(sums_at(values_, positions, leading_numel(sizes_, sparse_dim())), sizes_);
   });
 }
 

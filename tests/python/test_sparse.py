@@ -378,3 +378,10 @@ def test_assert_close_compares_entries():
                            (tensora.sparse_coo_tensor([[0, 1], [2, 1]], [3.0, 5.0], (2, 3)), "indices")):
         with pytest.raises(AssertionError, match=message):
             assert_close(a, other)
+
+
+@pytest.mark.parametrize("dtype", [tensora.float16, tensora.bfloat16])
+def test_entries_of_half_types_are_summed_in_float32(dtype):
+    a = tensora.sparse_coo_tensor(tensora.zeros(1, 3001, dtype=tensora.int64), tensora.ones(3001, dtype=dtype), (1,))
+    expected = tensora.tensor([3001.0]).to(dtype)
+    assert tensora.equal(a.to_dense(), expected) and tensora.equal(a.coalesce().values(), expected)

@@ -263,6 +263,16 @@ TEST(SparseGradient, BagsGiveTheSame) {
   EXPECT_THROW(embedding_bag(places(), Table().weight, {}, {}, 2, false, "max", true), Error);
 }
 
+TEST(SparseGradient, HalfTypesAreSummedInFloat32) {
+  const Tensor weight = ones({2, 1}, kBFloat16).requires_grad_();
+  embedding(zeros({3001}, kInt64), weight, {}, {}, 2, false, true).sum().backward();
+  const Tensor expected = tensor({{3001.}, {0.}}).to(kBFloat16);
+  EXPECT_TRUE(equal(to_dense(weight.grad()), expected));
+  EXPECT_TRUE(equal(sparse::from_tensor(weight.grad()).to_dense(), expected));
+  clip_grad_norm_(std::vector<Tensor>{weight}, 1e9);
+  EXPECT_TRUE(equal(sparse::from_tensor(weight.grad()).values(), expected.slice(0, 0, 1)));
+}
+
 TEST(SparseGradient, ABackwardOfYourOwnMayReturnIt) {
   struct Lookup : Function<Lookup> {
     static Tensor forward(Context&, const Tensor& table) {

@@ -42,6 +42,15 @@ Shape leading(const Shape& sizes, int64_t count) {
 
 int64_t leading_numel(const Shape& sizes, int64_t count) { return leading(sizes, count).numel(); }
 
+Tensor sums_at(const Tensor& values, const Tensor& positions, int64_t count) {
+  Shape sizes = values.sizes();
+  sizes[0] = count;
+  const bool half = values.is_floating_point() && element_size(values.dtype()) < 4;
+  const Tensor wide = half ? to(values, kFloat32) : values;
+  const Tensor none = zeros(sizes, {.dtype = wide.dtype(), .device = wide.device()});
+  return to(index_add(none, 0, positions, wide), values.dtype());
+}
+
 Tensor elements_at(const Tensor& dense, const Tensor& indices) {
   const int64_t count = indices.size(0);
   Shape rows{leading_numel(dense.sizes(), count)};
