@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensora/backend/cpu/copy.h"
+#include "tensora/backend/cpu/isa.h"
 #include "tensora/ops/optim/multi_tensor_op.h"
 #include "tensora/ops/optim/tile_list.h"
 #include "tensora/ops/optim/update_rules.h"
@@ -42,9 +43,40 @@ void step_elements(const Rule& rule, int64_t n, C inverse_scale, C* param, const
   }
 }
 
+#if defined(__AVX2__)
+// The usual step of float32 parameters, with AVX-512: for the others the wider vectors are not
+// worth another copy of the code. Roots and quotients take it four fifths of the time.
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] inline void step_adam_wide(
+    const AdamRule<float>& rule, int64_t n, float inverse_scale, float* param, const float* grad,
+    float* const (&state)[3]) {
+  const AdamRule<float> local = rule;
+  float *const first = state[0], *const second = state[1];
+  constexpr int64_t line = 16, block = 4 * line;
+  for (int64_t start = 0; start < n; start += block) {
+    const int64_t end = start + block < n ? start + block : n;
+    for (const float* array : {static_cast<const float*>(param), grad,
+                               static_cast<const float*>(first), static_cast<const float*>(second)})
+      for (int64_t at = start; at < start + block; at += line)
+        __builtin_prefetch(array + at + kTile);
+#pragma omp simd
+    for (int64_t i = start; i < end; ++i) {
+      float each[3] = {first[i], second[i], 0};
+      param[i] = local(param[i], grad[i] * inverse_scale, each);
+      first[i] = each[0];
+      second[i] = each[1];
+    }
+  }
+}
+#endif
+
 template <class C, class Rule>
 void step_tile(const Rule& rule, int states, int64_t n, C inverse_scale, C* param, const C* grad,
                C* const (&state)[3]) {
+#if defined(__AVX2__)
+  if constexpr (std::is_same_v<Rule, AdamRule<float>>)
+    if (states == 2 && cpu_isa() == Isa::avx512)
+      return step_adam_wide(rule, n, inverse_scale, param, grad, state);
+#endif
   switch (states) {
     case 0:
       return step_elements<0>(rule, n, inverse_scale, param, grad, state);
