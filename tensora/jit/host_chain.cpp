@@ -86,6 +86,12 @@ ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> att
   }
 }
 
+void ChainRunner::set_attrs(std::span<const void* const> attrs) {
+  for (size_t i = 0; i < plan_.items.size(); ++i)
+    if (plan_.items[i].step >= 0)
+      steps_[i].functor = attrs[static_cast<size_t>(plan_.items[i].step)];
+}
+
 ChainRunner::~ChainRunner() {
   const size_t floats = uses_.size() * block_floats_;
   if (!blocks_.get() || floats > kMostSpareFloats) return;

@@ -26,6 +26,8 @@ class ChainRunner {
   ChainRunner(const ChainRunner&) = delete;
   ChainRunner& operator=(const ChainRunner&) = delete;
 
+  /// Takes other attributes.
+  void set_attrs(std::span<const void* const> attrs);
   /// Runs on a tile of `sizes`; `arrays` has one entry per external.
   void run(const Shape& sizes, std::span<const TileArray> arrays);
 

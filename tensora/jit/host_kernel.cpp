@@ -5,6 +5,7 @@
 #include "tensora/jit/aligned_memory.h"
 #include "tensora/jit/host_chain.h"
 #include "tensora/jit/host_columns.h"
+#include "tensora/jit/host_list.h"
 #include "tensora/jit/host_space.h"
 #include "tensora/jit/random_ops.h"
 #include "tensora/jit/row_ops.h"
@@ -392,6 +393,9 @@ class HostKernel final : public TileKernel {
     if (rows && (!space.rows_are_one || length >= kLongestRow || call.sizes.numel() == 0))
       return interpret(program_, call);
     HostRun(plan_, call, space).run();
+  }
+  void launch_list(std::span<const TileCall> calls, Device device) const override {
+    if (!run_list(plan_, calls)) TileKernel::launch_list(calls, device);
   }
   std::string describe() const override { return to_string(plan_); }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tensora/jit/plan.h"
 
 // Note [Peak of memory]
@@ -76,9 +78,13 @@ MemoryPeak peak_of(const Tape& tape, const Plan& plan, int64_t most) {
     const Launch& launch = plan.launches[i];
     for (const auto& [to, from] : launch.reuses) count.take(to, from);
     if (launch.kernel) {
-      for (const auto* operands : {&launch.kernel->inputs, &launch.kernel->results})
-        for (const PlannedOperand& operand : *operands)
-          count.use(tape.operand(operand.operand).memory);
+      const auto use = [&](const PlannedKernel& kernel) {
+        for (const auto* operands : {&kernel.inputs, &kernel.results})
+          for (const PlannedOperand& operand : *operands)
+            count.use(tape.operand(operand.operand).memory);
+      };
+      use(*launch.kernel);
+      std::for_each(launch.list.begin(), launch.list.end(), use);
     } else {
       count.use(tape.nodes()[launch.nodes[0]]);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 
 #include "tensora/core/backend.h"
 #include "tensora/jit/group_nodes.h"
@@ -15,26 +16,51 @@ constexpr int64_t kPeakSlack = int64_t{64} << 10;
 // How often a plan is changed where it takes too much memory, before it is changed everywhere.
 constexpr int kMostChanges = 16;
 
-void launch(Tape& tape, const PlannedKernel& kernel) {
-  SmallVector<View, 8> views;
-  views.reserve(kernel.inputs.size() + kernel.results.size());
-  SmallVector<const View*, 16> pointers;
-  for (const auto* operands : {&kernel.inputs, &kernel.results})
-    for (const PlannedOperand& operand : *operands) {
-      View& view = views.emplace_back(tape.placed(operand.operand));
-      view.sizes = operand.sizes;
-      view.strides = operand.strides;
-      view.update();
-      pointers.push_back(&view);
-    }
-  SmallVector<const void*, 16> attrs;
-  for (int node : kernel.attrs)
-    attrs.push_back(node < 0 ? nullptr : tape.nodes()[static_cast<size_t>(node)].attrs.get());
-  kernel.tile.launch({.sizes = kernel.sizes,
-                      .row_dims = kernel.row_dims,
-                      .inputs = {pointers.data(), kernel.inputs.size()},
-                      .results = {pointers.data() + kernel.inputs.size(), kernel.results.size()},
-                      .attrs = {attrs.data(), attrs.size()}});
+/// What a kernel is called with.
+class KernelCall {
+ public:
+  KernelCall(Tape& tape, const PlannedKernel& kernel) {
+    views_.reserve(kernel.inputs.size() + kernel.results.size());
+    for (const auto* operands : {&kernel.inputs, &kernel.results})
+      for (const PlannedOperand& operand : *operands) {
+        View& view = views_.emplace_back(tape.placed(operand.operand));
+        view.sizes = operand.sizes;
+        view.strides = operand.strides;
+        view.update();
+        pointers_.push_back(&view);
+      }
+    for (int node : kernel.attrs)
+      attrs_.push_back(node < 0 ? nullptr : tape.nodes()[static_cast<size_t>(node)].attrs.get());
+    call = {.sizes = kernel.sizes,
+            .row_dims = kernel.row_dims,
+            .inputs = {pointers_.data(), kernel.inputs.size()},
+            .results = {pointers_.data() + kernel.inputs.size(), kernel.results.size()},
+            .attrs = {attrs_.data(), attrs_.size()}};
+  }
+  KernelCall(const KernelCall&) = delete;
+  KernelCall& operator=(const KernelCall&) = delete;
+
+  TileCall call;
+
+ private:
+  SmallVector<View, 8> views_;
+  SmallVector<const View*, 16> pointers_;
+  SmallVector<const void*, 16> attrs_;
+};
+
+void launch(Tape& tape, const Launch& step) {
+  if (step.list.empty()) {
+    step.kernel->tile.launch(KernelCall(tape, *step.kernel).call);
+    return;
+  }
+  std::deque<KernelCall> calls;
+  std::vector<std::pair<const PreparedTile*, TileCall>> list;
+  const auto add = [&](const PlannedKernel& kernel) {
+    list.emplace_back(&kernel.tile, calls.emplace_back(tape, kernel).call);
+  };
+  add(*step.kernel);
+  for (const PlannedKernel& kernel : step.list) add(kernel);
+  PreparedTile::launch_list(list);
 }
 
 // Launch number `failed` has thrown. The program called some nodes before the one that failed, in
@@ -71,18 +97,16 @@ bool restrict(const Plan& plan, const std::vector<size_t>& launches, GroupLimits
   return changed;
 }
 
-// The plan with values that are computed again, if that helps and takes no more memory.
-std::optional<Plan> recomputed(const Tape& tape, PlanOptions options, const Plan& plan,
-                               int64_t most) {
-  Plan lean = plan;
-  if (options.fuse == Fuse::nothing || !recompute_values(tape, options, lean)) return {};
+// The plan after one more pass, if that changes it and takes no more memory.
+template <class Pass>
+void improve(const Tape& tape, Plan& plan, int64_t most, std::string_view name, Pass&& pass) {
+  Plan better = plan;
+  if (!pass(better)) return;
   if (is_dumped())
-    lean.history += concat("# kernels before values are recomputed\n", to_string(plan, tape));
-  reuse_memory(tape, lean);
-  lean.peak = peak_of(tape, lean).bytes;
-  lean.eager_peak = most;
-  if (lean.peak > most + kPeakSlack) return {};
-  return lean;
+    better.history += concat("# kernels before ", name, "\n", to_string(plan, tape), "\n");
+  Plan reusing = better;
+  reuse_memory(tape, reusing);
+  if (peak_of(tape, reusing).bytes <= most + kPeakSlack) plan = std::move(better);
 }
 
 // A plan that takes no more memory than `most`, unless there is none.
@@ -93,7 +117,12 @@ std::optional<Plan> plan_within(const Tape& tape, PlanOptions options, const Rew
     for (int changes = 0; changes <= kMostChanges; ++changes) {
       const int64_t fuel = used_fuel();
       Plan plan = group_nodes(tape, options, rewrite, limits);
-      if (std::optional<Plan> lean = recomputed(tape, options, plan, most)) return lean;
+      if (options.fuse != Fuse::nothing) {
+        improve(tape, plan, most, "recompute_values",
+                [&](Plan& better) { return recompute_values(tape, options, better); });
+        improve(tape, plan, most, "list_kernels",
+                [&](Plan& better) { return list_kernels(tape, better); });
+      }
       reuse_memory(tape, plan);
       const MemoryPeak peak = peak_of(tape, plan, most + kPeakSlack);
       plan.peak = peak.bytes;
@@ -135,7 +164,7 @@ void run(Tape& tape, const Plan& plan, std::vector<double>* seconds) {
       const auto start = std::chrono::steady_clock::now();
       for (const auto& [to, from] : step.reuses) tape.take_memory(to, from);
       if (step.kernel)
-        launch(tape, *step.kernel);
+        launch(tape, step);
       else
         tape.run(step.nodes[0]);
       if (seconds) {
@@ -162,7 +191,11 @@ std::string to_string(const Plan& plan, const Tape& tape, std::span<const double
   };
   for (size_t i = 0; i < plan.launches.size(); ++i) {
     const Launch& step = plan.launches[i];
-    text += step.kernel ? (step.kernel->row_dims > 0 ? "rows" : "walk") : "op  ";
+    text += !step.list.empty()          ? "list"
+            : !step.kernel              ? "op  "
+            : step.kernel->row_dims > 0 ? "rows"
+                                        : "walk";
+    if (!step.list.empty()) text += concat(" of ", step.list.size() + 1);
     if (step.kernel) text += concat(" ", step.kernel->sizes);
     for (uint32_t node : step.nodes) text += concat(" ", name(node));
     for (uint32_t node : step.again)

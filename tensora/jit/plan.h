@@ -15,6 +15,7 @@ struct Launch {
   std::vector<uint32_t> nodes;       // one, unless `kernel` is there
   std::vector<uint32_t> again = {};  // that the kernel computes too, and an earlier one computed
   std::optional<PlannedKernel> kernel;
+  std::vector<PlannedKernel> list = {};          // further ones, with the same tile
   std::vector<int> releases;                     // memories that no launch after this one uses
   std::vector<std::pair<int, int>> reuses = {};  // memories that take the memory of another
   int64_t bytes = 0, eager_bytes = 0;  // that it reads and writes, and its nodes one by one would
@@ -50,6 +51,9 @@ Plan make_plan(Tape& tape, PlanOptions options, bool merges = true);
 /// Values that a kernel computes again instead of loading them. False if there are none. See Note
 /// [Store or recompute].
 bool recompute_values(const Tape& tape, PlanOptions options, Plan& plan);
+/// Small kernels that do the same as one launch. False if there are none. See Note [Lists of
+/// kernels].
+bool list_kernels(const Tape& tape, Plan& plan);
 /// The last pass: results that take the place of operands.
 void reuse_memory(const Tape& tape, Plan& plan);
 /// One launch per node, in program order: always possible.

@@ -27,7 +27,7 @@ class Reuse {
             fresh_.push_back(memory);
           }
         }
-      if (launch.kernel && launch.kernel->row_dims == 0)
+      if (launch.kernel && launch.kernel->row_dims == 0 && launch.list.empty())
         in_kernel(launch);
       else if (!launch.kernel && tape_.nodes()[launch.nodes[0]].op->pointwise)
         in_op(launch);

@@ -69,6 +69,23 @@ PreparedTile prepare(const TileProgram& program, Device device) {
 }
 
 void PreparedTile::launch(const TileCall& call) const {
+  Ordered ordered;
+  order(call, ordered);
+  kernel_->launch(ordered.call, device_);
+}
+
+void PreparedTile::launch_list(std::span<const std::pair<const PreparedTile*, TileCall>> calls) {
+  std::vector<Ordered> ordered(calls.size());
+  std::vector<TileCall> list;
+  list.reserve(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    calls[i].first->order(calls[i].second, ordered[i]);
+    list.push_back(ordered[i].call);
+  }
+  calls[0].first->kernel_->launch_list(list, calls[0].first->device_);
+}
+
+void PreparedTile::order(const TileCall& call, Ordered& ordered) const {
   const TileProgram& program = *program_;
   check(call.inputs.size() == program.inputs.size(), "jit: a program takes ", program.inputs.size(),
         " inputs, got ", call.inputs.size());
@@ -83,21 +100,18 @@ void PreparedTile::launch(const TileCall& call) const {
     check(call.results[i]->dtype == program.dtype_of(program.results[i]), "jit: result ", i,
           " of a program is ", program.dtype_of(program.results[i]), ", got ",
           call.results[i]->dtype);
-  SmallVector<const View*, 8> inputs;
-  for (int i : inputs_) inputs.push_back(call.inputs[static_cast<size_t>(i)]);
-  SmallVector<const void*, 16> attrs;
+  for (int i : inputs_) ordered.inputs.push_back(call.inputs[static_cast<size_t>(i)]);
   for (int i : steps_) {
     const auto index = static_cast<size_t>(i);
     const void* const given = call.attrs.empty() ? nullptr : call.attrs[index];
     // Numbers, which are not the attributes of an op, come with the program.
     const TileProgram::Step& step = program.steps[index];
     const bool number = step.kind == TileProgram::Step::Kind::number;
-    attrs.push_back(given ? given : number ? &step.number : step.attrs.get());
+    ordered.attrs.push_back(given ? given : number ? &step.number : step.attrs.get());
   }
-  TileCall ordered = call;
-  ordered.inputs = {inputs.data(), inputs.size()};
-  ordered.attrs = {attrs.data(), attrs.size()};
-  kernel_->launch(ordered, device_);
+  ordered.call = call;
+  ordered.call.inputs = {ordered.inputs.data(), ordered.inputs.size()};
+  ordered.call.attrs = {ordered.attrs.data(), ordered.attrs.size()};
 }
 
 }  // namespace tensora::jit

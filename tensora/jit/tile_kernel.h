@@ -27,6 +27,10 @@ class TileKernel {
   virtual ~TileKernel() = default;
   /// Inputs, results and attributes are those of the canonical program, none missing.
   virtual void launch(const TileCall& call, Device device) const = 0;
+  /// Several calls, none of which writes what another one reads or writes.
+  virtual void launch_list(std::span<const TileCall> calls, Device device) const {
+    for (const TileCall& call : calls) launch(call, device);
+  }
   /// What it became: the CPU's stages, or CUDA's text.
   virtual std::string describe() const = 0;
 };
@@ -35,10 +39,20 @@ class TileKernel {
 class PreparedTile {
  public:
   void launch(const TileCall& call) const;
+  /// Runs calls of programs that share this one's kernel; none of the calls depends on another.
+  static void launch_list(std::span<const std::pair<const PreparedTile*, TileCall>> calls);
+  bool shares_kernel(const PreparedTile& other) const { return kernel_ == other.kernel_; }
   const TileProgram& program() const { return *program_; }
   std::string describe() const { return kernel_->describe(); }
 
  private:
+  /// A call as the kernel takes it.
+  struct Ordered {
+    SmallVector<const View*, 8> inputs;
+    SmallVector<const void*, 16> attrs;
+    TileCall call;
+  };
+  void order(const TileCall& call, Ordered& ordered) const;
   friend PreparedTile prepare(const TileProgram& program, Device device);
   std::shared_ptr<const TileProgram> program_;
   std::shared_ptr<const TileKernel> kernel_;  // of the canonical program

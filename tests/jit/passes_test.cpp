@@ -246,5 +246,62 @@ TEST(Recompute, WhatIsOverwrittenIsKept) {
       all);
 }
 
+// ---- lists --------------------------------------------------------------------------------------
+
+TEST(ListOfKernels, StepsOfAnOptimizerAreOneLaunch) {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    SCOPED_TRACE(concat(dtype));
+    const auto trained = [&](bool compiles) {
+      manual_seed(4);
+      std::vector<Tensor> weights, grads, means;
+      for (int64_t i = 0; i < 40; ++i) {
+        const Shape sizes = i % 3 ? Shape{i + 1} : Shape{i + 2, 17};
+        weights.push_back(randn(sizes).to(dtype));
+        grads.push_back(randn(sizes).to(dtype));
+        means.push_back(zeros(sizes, {.dtype = dtype}));
+      }
+      double rate = 0.1;
+      const auto step = [&] {
+        for (size_t i = 0; i < weights.size(); ++i) {
+          means[i].mul_(0.9).add_(grads[i]);
+          weights[i].sub_(means[i] * rate * (i % 2 ? 1.0 : 0.5));
+        }
+      };
+      const auto fast = compile(step, {.strict = true});
+      for (int i = 0; i < 4; ++i, rate *= 0.7) {
+        const uint64_t before = jit::stats().launches;
+        if (compiles)
+          fast();
+        else
+          step();
+        if (compiles) {
+          EXPECT_EQ(jit::stats().launches - before, 1u);
+        }
+      }
+      return weights;
+    };
+    const std::vector<Tensor> eager = trained(false), compiled = trained(true);
+    for (size_t i = 0; i < eager.size(); ++i) EXPECT_TRUE(same_bits(eager[i], compiled[i])) << i;
+  }
+}
+
+TEST(ListOfKernels, KernelsThatDependOnOneAnotherRunInOrder) {
+  manual_seed(4);
+  const Tensor x = randn({30}), y = randn({30}), z = randn({8, 30});
+  const auto body = [&] {
+    Tensor a = x.clone(), b = y.clone();
+    const Tensor rows = z.clone();
+    for (int i = 0; i < 5; ++i) {
+      a.mul_(0.5).add_(b);
+      const Tensor sums = cumsum(a, 0);
+      b.mul_(0.5).add_(sums);
+      rows.select(0, i).mul_(0.5).add_(a);
+    }
+    return cumsum(a + b + rows, 0);
+  };
+  expect_eagers_bits(body);
+  expect_eagers_bits(body, {.fuse = Fuse::everything});
+}
+
 }  // namespace
 }  // namespace tensora::test
