@@ -26,6 +26,9 @@ struct JitOptions {
   /// Values of 16-bit floats that a kernel keeps to itself stay in float32. Otherwise each op
   /// rounds its result, as in eager execution.
   bool wide = false;
+  /// Tensors that the function makes are to take no more than so many bytes at a time, as far as
+  /// giving up values and computing them again reaches. Results have the same bits. 0: no limit.
+  int64_t memory_budget = 0;
 };
 
 namespace jit {

@@ -86,11 +86,12 @@ MemoryPeak peak_of(const Tape& tape, const Plan& plan, int64_t most) {
       use(*launch.kernel);
       std::for_each(launch.list.begin(), launch.list.end(), use);
     } else {
-      count.use(tape.nodes()[launch.nodes[0]]);
+      count.use(tape.nodes()[launch.nodes.empty() ? launch.again[0] : launch.nodes[0]]);
     }
     peak.bytes = std::max(peak.bytes, count.now());
     if (count.now() > most) peak.above.push_back(i);
     for (int memory : launch.releases) count.release(memory);
+    for (int memory : launch.drops) count.release(memory);
   }
   return peak;
 }

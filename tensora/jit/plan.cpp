@@ -16,6 +16,10 @@ constexpr int64_t kPeakSlack = int64_t{64} << 10;
 // How often a plan is changed where it takes too much memory, before it is changed everywhere.
 constexpr int kMostChanges = 16;
 
+uint32_t first_of(const Launch& launch) {
+  return launch.nodes.empty() ? launch.again[0] : launch.nodes[0];
+}
+
 /// What a kernel is called with.
 class KernelCall {
  public:
@@ -66,11 +70,14 @@ void launch(Tape& tape, const Launch& step) {
 // Launch number `failed` has thrown. The program called some nodes before the one that failed, in
 // groups that are to run later: they run now, as they would have without groups.
 void run_what_came_before(Tape& tape, const Plan& plan, size_t failed) {
+  size_t next = failed;  // that is not there for its successor alone
+  while (plan.launches[next].nodes.empty()) ++next;
+  const uint32_t position = plan.launches[next].nodes.front();
   std::vector<uint32_t> missing;
   for (size_t i = failed + 1; i < plan.launches.size(); ++i)
     for (const std::vector<uint32_t>* nodes : {&plan.launches[i].nodes, &plan.launches[i].again})
       for (uint32_t node : *nodes)
-        if (node < plan.launches[failed].nodes.front()) missing.push_back(node);
+        if (node < position) missing.push_back(node);
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
   for (uint32_t node : missing) tape.run(node);
@@ -147,8 +154,15 @@ Plan make_plan(Tape& tape, PlanOptions options, bool merges) {
   if (merges) merge_equal_nodes(tape, rewrite);
   for (const auto& [from, to] : rewrite.merges) tape.merge(from, to);
   leave_out_unused_nodes(tape, rewrite);
-  if (std::optional<Plan> plan = plan_within(tape, options, rewrite, eager_peak))
+  if (std::optional<Plan> plan = plan_within(tape, options, rewrite, eager_peak)) {
+    if (options.memory_budget > 0 && options.memory_budget < plan->peak) {
+      const std::string before = is_dumped() ? to_string(*plan, tape) : std::string();
+      if (keep_budget(tape, *plan, options.memory_budget) && is_dumped())
+        plan->history += concat("# kernels before keep_budget\n", before, "\n");
+      plan->peak = peak_of(tape, *plan).bytes;
+    }
     return std::move(*plan);
+  }
   tape.set_memory_numbers(unmerged);
   if (!rewrite.merges.empty()) return make_plan(tape, options, false);
   Plan plan = make_plain_plan(tape);
@@ -166,13 +180,14 @@ void run(Tape& tape, const Plan& plan, std::vector<double>* seconds) {
       if (step.kernel)
         launch(tape, step);
       else
-        tape.run(step.nodes[0]);
+        tape.run(first_of(step));
       if (seconds) {
-        synchronize(tape.nodes()[step.nodes[0]].device);
+        synchronize(tape.nodes()[first_of(step)].device);
         seconds->push_back(
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       }
       for (int memory : step.releases) tape.release(memory);
+      for (int memory : step.drops) tape.drop(memory);
       ++done;
     }
   } catch (...) {
@@ -201,7 +216,7 @@ std::string to_string(const Plan& plan, const Tape& tape, std::span<const double
     for (uint32_t node : step.again)
       text += concat(step.again[0] == node ? " (again " : " ", name(node));
     if (!step.again.empty()) text += ")";
-    text += concat(place(step.nodes[0]), ": ", step.bytes, " bytes");
+    text += concat(place(first_of(step)), ": ", step.bytes, " bytes");
     if (step.bytes != step.eager_bytes) text += concat(" instead of ", step.eager_bytes);
     if (i < seconds.size()) {
       const double microseconds = seconds[i] * 1e6;

@@ -17,6 +17,7 @@ struct Launch {
   std::optional<PlannedKernel> kernel;
   std::vector<PlannedKernel> list = {};          // further ones, with the same tile
   std::vector<int> releases;                     // memories that no launch after this one uses
+  std::vector<int> drops = {};                   // memories that are given up, and made again later
   std::vector<std::pair<int, int>> reuses = {};  // memories that take the memory of another
   int64_t bytes = 0, eager_bytes = 0;  // that it reads and writes, and its nodes one by one would
 };
@@ -43,6 +44,9 @@ struct Plan {
 struct PlanOptions {
   Fuse fuse = Fuse::what_pays;
   bool wide = false;  // see JitOptions
+  int64_t memory_budget = 0;
+
+  bool operator==(const PlanOptions&) const = default;
 };
 
 /// Runs the passes, and groups the nodes that are left into kernels. See Note [Groups].
@@ -58,6 +62,10 @@ bool list_kernels(const Tape& tape, Plan& plan);
 void reuse_memory(const Tape& tape, Plan& plan);
 /// One launch per node, in program order: always possible.
 Plan make_plain_plan(const Tape& tape);
+
+/// Gives up values while the plan takes more memory than `budget` bytes, and makes them again.
+/// False if there are none. See Note [Memory budgets].
+bool keep_budget(const Tape& tape, Plan& plan, int64_t budget);
 
 /// The most bytes that tensors made by a plan take at a time, and the launches at which they take
 /// more than `most`.

@@ -24,6 +24,7 @@ Key key_of(const Tape& tape, PlanOptions options) {
   Key key;
   key.reserve(tape.size() * 32);
   key.push_back(static_cast<uint64_t>(options.fuse) << 1 | options.wide);
+  key.push_back(static_cast<uint64_t>(options.memory_budget));
   for (const TapeNode& node : tape.nodes()) {
     key.push_back(reinterpret_cast<uintptr_t>(node.op));
     key.push_back(uint64_t{node.inputs} << 32 | node.outputs);

@@ -44,9 +44,7 @@ class PreparedTape {
   const Tape& tape() const { return tape_; }
   const std::shared_ptr<const Plan>& plan() const { return plan_; }
   const Stats& counts() const { return counts_; }
-  bool fits(PlanOptions options) const {
-    return options.fuse == options_.fuse && options.wide == options_.wide;
-  }
+  bool fits(PlanOptions options) const { return options == options_; }
 
   const DType default_dtype = tensora::default_dtype();  // on which results may depend
   bool is_running = false;  // its kernels run: it cannot be followed meanwhile

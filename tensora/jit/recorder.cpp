@@ -121,8 +121,7 @@ void Recorder::settle(const Storage& storage) {
 bool Recorder::begin_following(const DeferredKernel& kernel) {
   if (prepared_.empty()) return false;
   const auto begins = [&](PreparedTape& tape) {
-    return !tape.is_running && tape.fits({options_.fuse, options_.wide}) &&
-           tape.follow(kernel, reads_);
+    return !tape.is_running && tape.fits(plan_options()) && tape.follow(kernel, reads_);
   };
   const auto last = std::find_if(prepared_.begin(), prepared_.end(),
                                  [&](const auto& tape) { return tape->number == last_; });
@@ -149,7 +148,7 @@ bool Recorder::follow(const DeferredKernel& kernel) {
   int tried = 0;
   for (const auto& other : prepared_) {
     if (other.get() == following_ || other->is_running || !other->could_follow(kernel, taken) ||
-        !other->fits({options_.fuse, options_.wide}))
+        !other->fits(plan_options()))
       continue;
     if (++tried > kMostTried) break;
     if (!other->take_over(*following_)) continue;
@@ -170,7 +169,7 @@ PreparedTape* Recorder::complete_tape() {
   ++tape->misses;
   for (const auto& other : prepared_)
     if (other.get() != tape && !other->is_running && other->size() == tape->taken() &&
-        other->fits({options_.fuse, options_.wide}) && other->take_over(*tape)) {
+        other->fits(plan_options()) && other->take_over(*tape)) {
       tape = other.get();
       if (tape->is_complete()) return tape;
     }
@@ -181,7 +180,7 @@ PreparedTape* Recorder::complete_tape() {
 PreparedTape* Recorder::prepare(TapeEnd end, const std::shared_ptr<const Plan>& plan) {
   prepared_.insert(prepared_.begin(),
                    std::make_unique<PreparedTape>(std::exchange(running_, {}), std::move(end),
-                                                  PlanOptions{options_.fuse, options_.wide}, plan));
+                                                  plan_options(), plan));
   PreparedTape* const tape = prepared_.front().get();
   static thread_local uint64_t last_number = 0;
   tape->number = ++last_number;
@@ -243,7 +242,7 @@ void Recorder::flush_for(std::string_view reason) {
   if (options_.fuse == Fuse::nothing)
     found.plan = std::make_shared<const Plan>(make_plain_plan(running_));
   else
-    found = find_plan(running_, {options_.fuse, options_.wide});
+    found = find_plan(running_, plan_options());
   PreparedTape* prepared = nullptr;
   if (found.repeats) {
     prepared = prepare(std::move(end), found.plan);

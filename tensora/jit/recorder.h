@@ -28,6 +28,9 @@ class Recorder final : public Deferral {
 
  private:
   const Tape& current() const { return following_ ? following_->tape() : tape_; }
+  PlanOptions plan_options() const {
+    return {options_.fuse, options_.wide, options_.memory_budget};
+  }
   size_t recorded() const { return following_ ? following_->taken() : tape_.size(); }
   using Held = std::vector<IntrusivePtr<Storage>>;
   Held::const_iterator find_held(const Storage& storage) const;

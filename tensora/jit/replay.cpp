@@ -172,6 +172,12 @@ struct Recording::State {
     return static_cast<int>(origins.size()) - 1;
   }
 
+  bool is_result(size_t memory) const {
+    return std::any_of(results.begin(), results.end(), [&](const RecordedResult& result) {
+      return result.memory == static_cast<int>(memory);
+    });
+  }
+
   void add_result(const Tensor& tensor) {
     RecordedResult& result = results.emplace_back();
     if (!tensor.defined()) return;
@@ -392,6 +398,9 @@ std::vector<Tensor> Replay::run(const Recording::State& recording, Tape& tape,
   if (recording.plan) {  // null: no kernel at all
     count_plan_use(counts_of(*recording.plan));
     tape.set_storages(storages);
+    for (size_t i = 0; i < storages.size(); ++i)  // the tape lets go of these when it can
+      if (recording.origins[i].kind == Origin::Kind::made && !recording.is_result(i))
+        storages[i].reset();
     jit::run(tape, *recording.plan);
     for (size_t i = 0; i < tape.memories().size(); ++i) tape.release(static_cast<int>(i));
   }

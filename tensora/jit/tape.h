@@ -121,6 +121,12 @@ class Tape {
   void set_attrs(size_t node, const void* attrs) { nodes_[node].attrs.renew(attrs); }
   /// Makes `to`, which has no memory yet, use that of `from`.
   void take_memory(int to, int from);
+  /// Gives up the contents of a storage that only the tape has.
+  void drop(int memory) {
+    Memory& entry = memories_[static_cast<size_t>(memory)];
+    entry.storage = Storage::defer(entry.storage->bytes(), entry.storage->device());
+    entry.owner.reset();
+  }
   /// Gives up a storage, which no kernel that is still to run uses.
   void release(int memory) {
     memories_[static_cast<size_t>(memory)].storage.reset();

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "tensora/core/backend.h"
 #include "tensora/jit/compile.h"
 #include "tensora/jit/stats.h"
 #include "tensora/tensora.h"
@@ -301,6 +302,80 @@ TEST(ListOfKernels, KernelsThatDependOnOneAnotherRunInOrder) {
   };
   expect_eagers_bits(body);
   expect_eagers_bits(body, {.fuse = Fuse::everything});
+}
+
+// ---- budgets ------------------------------------------------------------------------------------
+
+/// What the allocator counts beyond what is there at the beginning.
+template <class Body>
+int64_t allocated_by(const Body& body) {
+  allocator(Device()).reset_peaks();
+  const auto before = static_cast<int64_t>(memory_stats().allocated);
+  body();
+  return static_cast<int64_t>(memory_stats().peak_allocated) - before;
+}
+
+TEST(MemoryBudget, ValuesOfTheForwardPassAreMadeAgain) {
+  manual_seed(5);
+  const Tensor x = randn({1024, 64}), target = randn({1024, 64});
+  std::vector<Tensor> weights;
+  for (int i = 0; i < 8; ++i) weights.push_back((randn({64, 64}) * 0.1).requires_grad_());
+  const auto step = [&] {
+    Tensor y = x;
+    for (const Tensor& weight : weights)
+      y = dropout(gelu(layer_norm(matmul(y, weight), {64})), 0.1) + y;
+    const Tensor loss = (y - target).square().mean();
+    loss.backward();
+    const no_grad silent;
+    for (const Tensor& weight : weights) {
+      weight.sub_(weight.grad());
+      weight.set_grad({});
+    }
+    return loss.detach();
+  };
+  std::vector<Tensor> start;
+  for (const Tensor& weight : weights) start.push_back(weight.detach().clone());
+  const auto trained = [&](const std::function<Tensor()>& run) {
+    const no_grad silent;
+    for (size_t i = 0; i < weights.size(); ++i) weights[i].copy_(start[i]);
+    manual_seed(6);
+    const enable_grad recorded;
+    std::vector<Tensor> all;
+    for (int i = 0; i < 3; ++i) all.push_back(run());
+    for (const Tensor& weight : weights) all.push_back(weight.detach().clone());
+    return all;
+  };
+  const std::vector<Tensor> expected = trained(step);
+  const auto plain = compile(step);
+  plain();
+  plain();
+  const int64_t usual = allocated_by(plain);
+  int64_t last = usual;
+  for (const double share : {0.8, 0.6, 0.4}) {
+    const auto budget = static_cast<int64_t>(static_cast<double>(usual) * share);
+    const auto lean = compile(step, {.strict = true, .memory_budget = budget});
+    const std::vector<Tensor> results = trained(lean);
+    for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(same_bits(results[i], expected[i]));
+    const int64_t now = allocated_by(lean);
+    EXPECT_LE(now, std::max(budget + (64 << 10), last)) << share;
+    EXPECT_NE(lean.explain().find("again"), std::string::npos);
+    last = now;
+  }
+  EXPECT_LE(last, usual * 3 / 4);  // what is left is needed where it is, or made from what is gone
+}
+
+TEST(MemoryBudget, ReplayGivesMemoryBack) {
+  const no_grad silent;
+  const Tensor x = ones({256, 256});
+  const auto body = [&](const Tensor& in) {
+    Tensor y = in;
+    for (int i = 0; i < 12; ++i) y = cumsum(y * 0.5, i % 2);
+    return y;
+  };
+  const auto fast = compile(body, {.replay = true});
+  for (int i = 0; i < 4; ++i) fast(x);
+  EXPECT_GT(fast.replayed(), 0u);
+  EXPECT_LE(allocated_by([&] { fast(x); }), 3 * 256 * 256 * 4 + (64 << 10));
 }
 
 }  // namespace
