@@ -141,11 +141,17 @@ void BlockSchedule::after_forward(size_t unit, const TensorList& outputs) {
 void BlockSchedule::on_gradients(const std::vector<Slot*>& slots) {
   for (size_t i = 1; i < units_.size(); ++i)
     for (const std::unique_ptr<ShardedBlock>& block : units_[i].blocks)
-      if (block->slots() == slots) return release(i);
+      if (block->slots() == slots) {
+        if (++units_[i].reduced == units_[i].blocks.size()) release(i);
+        return;
+      }
 }
 
 void BlockSchedule::release_all() {
-  for (size_t i = 0; i < units_.size(); ++i) release(i);
+  for (size_t i = 0; i < units_.size(); ++i) {
+    units_[i].reduced = 0;
+    release(i);
+  }
 }
 
 void BlockSchedule::pin() {

@@ -29,6 +29,7 @@ class BlockSchedule {
     std::unique_ptr<SavedTensorHooks> packing = nullptr;  // while its forward runs
     int next = -1, previous = -1;                         // in the order of the last forward
     bool whole = false;
+    size_t reduced = 0;  // blocks whose gradients are complete in this backward
   };
 
   /// The first unit is that of the model itself.

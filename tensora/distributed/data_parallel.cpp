@@ -50,21 +50,29 @@ std::vector<std::vector<Slot*>> alike(const std::vector<size_t>& members,
   return lists;
 }
 
-// Stages 1 and 2: large parameters that can be gathered where they are have a block of their own.
+// Whether a parameter has a block of its own, because it can be sent from where it is. On a GPU
+// calls cost more than copies do, so that only what fills a bucket stays alone.
+bool is_block(const Slot& slot, int ranks) {
+  const int64_t least = slot.param.is_cpu() ? int64_t{1} << 18 : int64_t{25} << 20;
+  return static_cast<int64_t>(slot.param.nbytes()) >= least &&
+         ShardedBlock::gathers_in_place(slot, ranks);
+}
+
+// Stages 1 and 2.
 std::vector<std::unique_ptr<ShardedBlock>> blocks_of(
     const std::vector<std::unique_ptr<Slot>>& slots, const std::shared_ptr<ProcessGroup>& group) {
-  constexpr int64_t kBytes = int64_t{25} << 20, kLarge = int64_t{1} << 18;
+  constexpr int64_t kBytes = int64_t{25} << 20;
   std::vector<std::unique_ptr<ShardedBlock>> blocks;
   std::vector<BucketItem> items;
   std::vector<size_t> small;
   for (size_t i = 0; i < slots.size(); ++i) {
-    const auto bytes = static_cast<int64_t>(slots[i]->param.nbytes());
-    if (bytes >= kLarge && ShardedBlock::gathers_in_place(*slots[i], group->size())) {
+    const Tensor& param = slots[i]->param;
+    if (is_block(*slots[i], group->size())) {
       blocks.push_back(
           std::make_unique<ShardedBlock>(std::vector<Slot*>{slots[i].get()}, group, false));
       continue;
     }
-    items.push_back({bytes, slots[i]->param.dtype(), slots[i]->param.device()});
+    items.push_back({static_cast<int64_t>(param.nbytes()), param.dtype(), param.device()});
     small.push_back(i);
   }
   for (std::vector<size_t>& members : plan_buckets(items, kBytes, kBytes)) {
@@ -73,6 +81,22 @@ std::vector<std::unique_ptr<ShardedBlock>> blocks_of(
       blocks.push_back(std::make_unique<ShardedBlock>(list, group, false));
   }
   return blocks;
+}
+
+// Stage 3: the members of a module that are gathered in one call each.
+std::vector<std::vector<Slot*>> lists_of(const std::vector<size_t>& members,
+                                         const std::vector<std::unique_ptr<Slot>>& slots,
+                                         int ranks) {
+  std::vector<std::vector<Slot*>> lists;
+  std::vector<size_t> small;
+  for (const size_t i : members) {
+    if (slots[i]->param.is_cpu() && is_block(*slots[i], ranks))
+      lists.push_back({slots[i].get()});
+    else
+      small.push_back(i);
+  }
+  for (std::vector<Slot*>& list : alike(small, slots)) lists.push_back(std::move(list));
+  return lists;
 }
 
 constexpr std::string_view kElementwise[] = {"SGD",   "Adam",    "AdamW",   "Adamax",   "NAdam",
@@ -138,7 +162,7 @@ void DataParallel::Impl::divide() {
     std::vector<BlockSchedule::Unit> units;
     for (const ModuleSlots& module : slots_by_module(model_, options_.blocks, slots_)) {
       BlockSchedule::Unit unit{.module = module.module, .blocks = {}};
-      for (std::vector<Slot*>& list : alike(module.slots, slots_)) {
+      for (std::vector<Slot*>& list : lists_of(module.slots, slots_, group().size())) {
         std::vector<size_t>& members = fixed.emplace_back();
         for (const Slot* slot : list) members.push_back(static_cast<size_t>(slot->turn));
         unit.blocks.push_back(std::make_unique<ShardedBlock>(list, options_.group, true));

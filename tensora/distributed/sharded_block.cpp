@@ -109,14 +109,16 @@ void ShardedBlock::gather() {
     return;
   }
   Tensor whole;
-  if (owns_shards_) whole = empty({elements_}, {.dtype = dtype_, .device = device_});
+  const bool is_whole = owns_shards_ && layout_.is_array() && chunks_.numel() == elements_;
+  if (owns_shards_)
+    whole = is_whole ? chunks_ : empty({elements_}, {.dtype = dtype_, .device = device_});
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = *slots_[i];
     if (!owns_shards_) {
       spread(flat(slot.param), i);
       continue;
     }
-    spread(part_of(whole, offsets_[i], slot.param.numel()), i);
+    if (!is_whole) spread(part_of(whole, offsets_[i], slot.param.numel()), i);
     slot.param.set_data(part_as(whole, offsets_[i], slot.param));
   }
   whole_ = whole;
