@@ -190,6 +190,10 @@ class LoadTest {
     ++finished_;
     --busy_;
   }
+  void add_connections(int64_t count) {
+    const std::lock_guard lock(mutex_);
+    result_.connections += count;
+  }
   void add_slow(int64_t count) { slow_ += count; }
   /// Whether all requests that are not finished are those of slow readers.
   bool only_slow() {
@@ -236,13 +240,14 @@ class LoadThread {
         launch(now);
         turn(now);
         const std::optional<double> due = test_.next_due();
-        if (!due && busy_ == 0) return;
+        if (!due && busy_ == 0) break;
         epoll_.wait(milliseconds_to_wait(elapsed(), due),
                     [&](uint64_t id, uint32_t events) { on_event(id, events); });
       }
     } catch (...) {
       test_.fail(std::current_exception());
     }
+    for (const Slot& slot : slots_) test_.add_connections(slot.stream->connection());
   }
 
  private:

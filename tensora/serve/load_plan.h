@@ -64,6 +64,7 @@ struct LoadResult {
   int64_t failed_health = 0;
   int64_t most_at_once = 0;       // requests
   int64_t threads = 1;            // that drove the streams
+  int64_t connections = 0;        // that were opened; kept ones are used again
   double client_cpu_seconds = 0;  // of this process
 };
 

@@ -244,6 +244,7 @@ Json load_report(const LoadPlan& plan, const LoadResult& result,
   add_chaos(out, result);
   add_process(out, surroundings, samples.events);
   out["client_threads"] = result.threads;
+  out["client_connections"] = result.connections;
   out["client_cpu_us_per_event"] =
       samples.events > 0 ? 1e6 * result.client_cpu_seconds / static_cast<double>(samples.events)
                          : 0;

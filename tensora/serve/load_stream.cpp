@@ -68,10 +68,11 @@ void LoadStream::begin(RequestMaker::Made made, RequestRecord& record) {
 }
 
 void LoadStream::on_ready(bool readable, bool broken) {
+  const bool was_busy = is_busy();
   if (is_sending()) write();
   if (is_busy() && !is_sending() && (readable || broken) && wants_to_read()) read(size_t{1} << 20);
   if (is_busy() && broken && made_.manner == Manner::slow) on_closed();
-  if (!is_busy() && (readable || broken))
+  if (!was_busy && (readable || broken))
     connection_.close();  // a kept connection that the server closes
 }
 

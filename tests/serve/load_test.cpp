@@ -202,6 +202,7 @@ TEST_F(LoadTest, DrivesStreamsAndCountsThem) {
   }
   EXPECT_EQ(toy_.asked, 40);
   EXPECT_EQ(result.most_at_once, 8);
+  EXPECT_EQ(result.connections, 8);  // which are used again
   EXPECT_FALSE(result.health.empty());
 }
 
