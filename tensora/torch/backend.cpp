@@ -10,6 +10,7 @@
 #include "tensora/llm/file_weights.h"
 #include "tensora/llm/registry.h"
 #include "tensora/llm/synthetic_weights.h"
+#include "tensora/torch/allocator.h"
 #include "tensora/torch/errors.h"
 #include "tensora/torch/scope.h"
 
@@ -56,7 +57,11 @@ DecoderOptions settings_of(const llm::BackendOptions& options, bool hybrid) {
                         .block_size = options.engine.block_size,
                         .cache_dtype = options.engine.cache_dtype.value_or(kFloat32)};
   for (const auto& [key, value] : options.settings) {
-    if (key == "dtype" && !hybrid) {
+    if (key == "allocator") {
+      check(value == "torch" || value == "tensora", hybrid ? "hybrid" : "libtorch",
+            ": the setting allocator must be torch or tensora, got '", value, "'");
+      result.shares_allocator = value == "tensora";
+    } else if (key == "dtype" && !hybrid) {
       const bool known = value == "float32" || value == "float16" || value == "bfloat16";
       check(known, "libtorch: the setting dtype must be float32, float16 or bfloat16, got '", value,
             "'");
@@ -71,8 +76,8 @@ DecoderOptions settings_of(const llm::BackendOptions& options, bool hybrid) {
               "hybrid: the setting kernels is a list of ", list_of_kernels(), ", or none, got '",
               kernel, "'");
     } else {
-      fail(hybrid ? "hybrid: the setting is kernels"
-                  : "libtorch: the settings are dtype and describe",
+      fail(hybrid ? "hybrid: the settings are allocator and kernels"
+                  : "libtorch: the settings are allocator, describe and dtype",
            ", got '", key, "'");
     }
   }
@@ -107,6 +112,8 @@ void Backend::check_options(const llm::BackendOptions& options) const {
   }
   EngineBackend::check_options(plain);
   settings_of(options, kind_ == Kind::hybrid);
+  check(device().is_cpu() || !settings_of(options, kind_ == Kind::hybrid).shares_allocator, label(),
+        ": LibTorch can take memory from Tensora's allocator on the CPU only");
   check(!options.engine.batch_invariant, label(),
         ": batch_invariant needs Tensora's own kernels; use the framework native");
   const auto dtype = options.engine.cache_dtype;
@@ -156,6 +163,7 @@ std::shared_ptr<const Decoder> Backend::make(const llm::ModelConfig& config,
   DecoderOptions how = settings_of(options, kind_ == Kind::hybrid);
   const bool is_draft = !decoder_.expired();  // a draft model comes second
   if (is_draft) how.package = how.describe = "";
+  if (how.shares_allocator) share_allocator();
   auto decoder = translated(
       [&] { return std::make_shared<const Decoder>(config, architecture.design, weights, how); });
   if (!is_draft) decoder_ = decoder;
@@ -220,7 +228,7 @@ llm::ExecutionReport Backend::report() const {
   }
   const TorchMemory memory = torch_memory(device());
   report.workspace_bytes = memory.used;
-  report.framework_bytes = memory.reserved;
+  report.framework_bytes = device().is_cpu() ? shared_bytes() : memory.reserved;
   return report;
 }
 

@@ -24,6 +24,7 @@ struct DecoderOptions {
   std::string describe = {};  // a file that gets the description for a package; empty: none
   int64_t block_size = 0;     // of the static cache that a package works on
   DType cache_dtype = kFloat32;
+  bool shares_allocator = false;  // see Note [One allocator for two libraries]
 };
 
 /// The decoders of llm::Decoder, computed with LibTorch's tensors.
