@@ -209,6 +209,60 @@ class Sparse(Tensor):
                 f"nnz={self._nnz()}, layout={self._layout!r})")
 
 
+class check_sparse_tensor_invariants:
+    """Whether indices are compared with sizes when sparse tensors are made: always, unless a call says otherwise. Scopes and
+    switches have no effect."""
+
+    def __init__(self, enable=True):
+        self.enabled = enable  # what was asked for
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return None
+
+    def __call__(self, function):
+        return function
+
+    @staticmethod
+    def is_enabled():
+        """True."""
+        return True
+
+    @staticmethod
+    def enable():
+        """They are compared already."""
+
+    @staticmethod
+    def disable():
+        """Has no effect: the checks find what would be undefined."""
+
+
+def spdiags(diagonals, offsets, shape, layout=None):
+    """A sparse matrix with the rows of `diagonals` along its diagonals `offsets`; element j of a row is in column j.
+
+    >>> tensora.sparse.spdiags(tensora.ones(1, 2), tensora.tensor([1]), (2, 2)).to_dense()
+    tensor([[0., 1.],
+            [0., 0.]])
+    """
+    rows, columns = (int(size) for size in shape)
+    diagonals = diagonals if diagonals.dim() > 1 else diagonals.unsqueeze(0)
+    offsets = offsets.reshape(-1)
+    if offsets.numel() != diagonals.shape[0]:
+        raise RuntimeError(f"spdiags: Number of diagonals ({diagonals.shape[0]}) does not match the number of offsets "
+                           f"({offsets.numel()})")
+    if len(set(offsets.tolist())) != offsets.numel():
+        raise RuntimeError("spdiags: Offset tensor contains duplicate values")
+    width = min(diagonals.shape[1], columns)
+    column = _C.arange(width).expand(diagonals.shape[0], width)
+    row = column - offsets.unsqueeze(1)
+    there = ((row >= 0) & (row < rows)).reshape(-1).nonzero().flatten()
+    places = _C.stack([row.reshape(-1)[there], column.reshape(-1)[there]])
+    made = _made(places, diagonals[:, :width].reshape(-1)[there], (rows, columns), False, sparse_coo).coalesce()
+    return made.to_sparse_csr() if layout is sparse_csr else made
+
+
 def _made(places, values, shape, unique, layout):
     if isinstance(layout, bool):
         layout = sparse_csr if layout else sparse_coo

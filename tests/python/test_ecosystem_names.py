@@ -248,3 +248,29 @@ def test_checks_of_conditions():
                "    except RuntimeError:\n"
                "        pass\n")
     assert subprocess.run([sys.executable, "-m", "tensora.compat", "-c", program]).returncode == 0
+
+
+def test_more_names_of_libraries():
+    program = ("import torch, gc\n"
+               "from torch.utils.weak import WeakIdKeyDictionary\n"
+               "x = torch.ones(2)\n"
+               "table = WeakIdKeyDictionary({x: 1})\n"
+               "assert x in table and torch.ones(2) not in table and table[x] == 1 and [k is x for k in table] == [True]\n"
+               "del x\n"
+               "gc.collect()\n"
+               "assert len(table) == 0\n"
+               "assert torch.get_device_module('cuda') is torch.cuda and torch.Tag.pt2_compliant_tag in torch.Tag\n"
+               "assert torch.autograd.kineto_available() is False and torch.backends.opt_einsum.is_available()\n"
+               "with torch.backends.cuda.sdp_kernel(enable_flash=False):\n"
+               "    pass\n"
+               "from torch.utils.checkpoint import CheckpointError, CheckpointPolicy, checkpoint, noop_context_fn\n"
+               "y = torch.ones(2, requires_grad=True)\n"
+               "checkpoint(torch.exp, y, use_reentrant=False, context_fn=noop_context_fn).sum().backward()\n"
+               "assert y.grad is not None and CheckpointPolicy.MUST_SAVE\n")
+    assert subprocess.run([sys.executable, "-m", "tensora.compat", "-c", program]).returncode == 0
+
+
+def test_selective_checkpoints_are_refused():
+    from tensora.utils.checkpoint import create_selective_checkpoint_contexts
+    with pytest.raises(NotImplementedError, match="saves nothing"):
+        create_selective_checkpoint_contexts([])

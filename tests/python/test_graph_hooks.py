@@ -109,3 +109,20 @@ def test_layers_train_the_same_with_saved_tensors_elsewhere():
     for other in grads[1:]:
         for a, b in zip(grads[0], other):
             numpy.testing.assert_array_equal(a, b)
+
+
+def test_saved_tensors_may_be_changed_within_a_scope():
+    x = tensora.tensor([1.0, 2.0], requires_grad=True)
+    y = x.clone()
+    with tensora.autograd.graph.allow_mutation_on_saved_tensors() as kept:
+        z = y.square() * y.exp()
+        y.mul_(0)
+        z.sum().backward()
+        kept.clear()
+    expected = (x * x + 2 * x) * x.exp()
+    assert tensora.allclose(x.grad, expected)
+    y = x.clone()
+    z = y.square()
+    y.mul_(0)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        z.sum().backward()

@@ -385,3 +385,15 @@ def test_entries_of_half_types_are_summed_in_float32(dtype):
     a = tensora.sparse_coo_tensor(tensora.zeros(1, 3001, dtype=tensora.int64), tensora.ones(3001, dtype=dtype), (1,))
     expected = tensora.tensor([3001.0]).to(dtype)
     assert tensora.equal(a.to_dense(), expected) and tensora.equal(a.coalesce().values(), expected)
+
+
+def test_matrices_of_diagonals():
+    diagonals = tensora.arange(1.0, 13.0).reshape(3, 4)
+    made = sparse.spdiags(diagonals, tensora.tensor([0, -1, 2]), (3, 4))
+    assert made.is_coalesced() and made.to_dense().tolist() == [[1, 0, 11, 0], [5, 2, 0, 12], [0, 6, 3, 0]]
+    assert sparse.spdiags(diagonals, tensora.tensor([0, -1, 2]), (3, 4), tensora.sparse_csr).layout is tensora.sparse_csr
+    for offsets, message in (([0, 1], "number of offsets"), ([0, 0, 1], "duplicate")):
+        with pytest.raises(RuntimeError, match=message):
+            sparse.spdiags(diagonals, tensora.tensor(offsets), (3, 4))
+    with sparse.check_sparse_tensor_invariants():
+        assert sparse.check_sparse_tensor_invariants.is_enabled()

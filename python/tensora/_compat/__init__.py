@@ -36,7 +36,7 @@ PLACES = {"torch._dynamo": "tensora._compat.dynamo", "torch._inductor": "tensora
           "torch.utils.data._utils": "tensora._compat.data_utils",
           "torch.utils.data._utils.collate": "tensora.utils.data.collate",
           "torch.utils.data._utils.worker": "tensora.utils.data.loader",
-          "torch.utils._foreach_utils": "tensora._compat.foreach_utils",
+          "torch.utils._foreach_utils": "tensora._compat.foreach_utils", "torch.utils.weak": "tensora._compat.weak",
           "torch.nn.attention.flex_attention": "tensora.nn.flex_attention",
           "torch.nn.utils.convert_parameters": "tensora.nn.utils", "torch.nn.utils.clip_grad": "tensora.nn.utils",
           "torch.nn.modules.lazy": "tensora.nn.modules.lazy", "torch.profiler.profiler": "tensora.profiler",

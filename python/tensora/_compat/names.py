@@ -1,4 +1,5 @@
 """Names that PyTorch's modules have beside those of Tensora: added when compat is installed."""
+import enum
 import types
 
 from . import node_names, refused, torch_version
@@ -104,6 +105,11 @@ def add(torch):
             setattr(torch, name, refused(f"torch.{name}", "tensors of this layout do not exist here"))
     node_names.add(torch)
     core._show_as_torch()
+    torch.Tag = enum.Enum("Tag", ["pt2_compliant_tag", "needs_fixed_stride_order", "flexible_layout", "core", "pointwise",
+                                  "nondeterministic_seeded", "nondeterministic_bitwise", "inplace_view", "view_copy",
+                                  "data_dependent_output", "dynamic_output_shape", "generated"])
+    torch.get_device_module = lambda device=None: getattr(torch, torch.device(device or torch.get_default_device()).type, torch)
+    torch.autograd.kineto_available = _false
     torch.set_warn_always = lambda b: setattr(torch, "_warns_always", bool(b))
     torch.is_warn_always_enabled = lambda: getattr(torch, "_warns_always", False)
     from . import future

@@ -1,9 +1,11 @@
 """The graph's nodes, hooks on several gradients, and what is kept for backward."""
+import contextlib
 import typing
 import weakref
 
 from .. import _C
 from .._C import Node  # noqa: F401
+from .._modes import no_grad
 
 _forbidden = None  # the message of the innermost disable_saved_tensors_hooks
 
@@ -42,6 +44,33 @@ class save_on_cpu(saved_tensors_hooks):
             return tensor.device, tensor.cpu() if tensor.device.type == device_type else tensor
 
         super().__init__(pack, lambda kept: kept[1].to(kept[0], non_blocking=pin_memory))
+
+
+class _Kept:
+    """What allow_mutation_on_saved_tensors gives: nothing is kept here that could be cleared."""
+
+    def clear(self):
+        """PyTorch's name."""
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors():
+    """Within the scope, tensors that backward needs may be written to: their values are saved by copies.
+
+    >>> x = tensora.ones(2, requires_grad=True)
+    >>> with tensora.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = y.square()
+    ...     _ = y.mul_(5)
+    ...     z.sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    def pack(tensor):
+        with no_grad():
+            return tensor.clone()
+    with saved_tensors_hooks(pack, lambda copy: copy):
+        yield _Kept()
 
 
 class disable_saved_tensors_hooks:

@@ -45,8 +45,10 @@ class _Cudnn:
 cudnn = _Cudnn()
 cuda = SimpleNamespace(matmul=SimpleNamespace(allow_tf32=False), flash_sdp_enabled=lambda: True,
                        enable_flash_sdp=lambda enabled: None, enable_mem_efficient_sdp=lambda enabled: None,
-                       enable_math_sdp=lambda enabled: None, is_built=lambda: _C._is_available("cuda"))
+                       enable_math_sdp=lambda enabled: None, sdp_kernel=lambda *args, **kwargs: contextlib.nullcontext(),
+                       is_built=lambda: _C._is_available("cuda"))
 mps = SimpleNamespace(is_available=lambda: False, is_built=lambda: False)
 mkldnn = SimpleNamespace(is_available=lambda: True, enabled=True, flags=lambda *args, **kwargs: contextlib.nullcontext())
 mkl = SimpleNamespace(is_available=lambda: False)
 openmp = SimpleNamespace(is_available=lambda: False)
+opt_einsum = SimpleNamespace(is_available=lambda: True, enabled=True, strategy="auto")  # einsum orders its products itself

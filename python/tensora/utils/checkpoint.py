@@ -1,8 +1,32 @@
 """Memory for time: backward runs a function a second time instead of keeping what it made."""
 import contextlib
+import enum
 
 from .. import _C
 from .._C import Tensor
+
+
+class CheckpointError(RuntimeError):
+    """PyTorch's name; a body that computes something else in its second run raises a RuntimeError."""
+
+
+class CheckpointPolicy(enum.Enum):
+    """What selective checkpoints of PyTorch do with an op's results; there are none here."""
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+
+
+def noop_context_fn():
+    """Two contexts that do nothing."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """Refused: a checkpoint saves nothing of its body."""
+    raise NotImplementedError("create_selective_checkpoint_contexts: a checkpoint saves nothing of what its function computes; "
+                              "give it a smaller part of the function")
 
 
 def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, context_fn=None, determinism_check=None,
@@ -14,7 +38,7 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, con
     >>> x.grad
     tensor([2.7183, 2.7183])
     """
-    if context_fn is not None:
+    if context_fn is not None and context_fn is not noop_context_fn:
         raise NotImplementedError("checkpoint: context_fn is not supported")
     from ._pytree import tree_flatten, tree_unflatten
     given, form = tree_flatten((args, kwargs))
