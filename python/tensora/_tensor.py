@@ -373,7 +373,7 @@ def __deepcopy__(self, memo):
 
 def _copied(tensor, memo):
     """A copy outside of the graph; tensors that share memory have copies that share memory."""
-    if tensor.is_quantized or tensor.is_meta or tensor.numel() == 0:
+    if tensor.is_quantized or tensor.is_meta or tensor.numel() == 0 or tensor.is_sparse or tensor.is_sparse_csr:
         return tensor.detach().clone()
     key = "storage", str(tensor.device), _C._storage_address(tensor)
     if key not in memo:

@@ -2,6 +2,7 @@
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/autograd/sparse_gradient.h"
 
 namespace tensora {
 
@@ -109,6 +110,7 @@ void Tensor::set_data(const Tensor& other) const {
         "computed");
   check(!requires_grad() || is_differentiable(other.dtype()),
         "set_data: a tensor that requires gradients cannot hold ", other.dtype());
+  check(!is_sparse(other), "set_data: a sparse tensor has no array; convert it with to_dense");
   TensorImpl& mine = impl();
   const TensorImpl& theirs = other.impl();
   mine.view = theirs.view;

@@ -359,6 +359,12 @@ def test_sparse_gradients_are_copied_and_moved():
     again = copy.deepcopy(table.weight.grad)
     assert tensora.equal(again.to_dense(), expected) and tensora.equal(pickle.loads(pickle.dumps(again)).to_dense(), expected)
     assert table.weight.grad.data.is_sparse and table.weight.grad.detach()._nnz() == 6
+    assert tensora.equal(copy.deepcopy(table).weight.grad.to_dense(), expected)
+    for read in (table.weight.grad.numpy, table.weight.grad.tolist, table.weight.grad.data_ptr):
+        with pytest.raises(RuntimeError, match="to_dense"):
+            read()
+    with pytest.raises(RuntimeError, match="to_dense"):
+        tensora.nn.Parameter(tensora.zeros(2)).data = table.weight.grad
     table.double()
     assert table.weight.grad.dtype is tensora.float64 and tensora.allclose(table.weight.grad.to_dense(), expected.double())
     table.weight.grad.mul_(2)
