@@ -225,6 +225,9 @@ class ConstantLR(LRScheduler):
             return self._scaled(self.factor)
         return self._scaled(1 / self.factor) if self.last_epoch == self.total_iters else self._current()
 
+    def _get_closed_form_lr(self):
+        return [base * (1 if self.last_epoch >= self.total_iters else self.factor) for base in self.base_lrs]
+
 
 class LinearLR(LRScheduler):
     """The rate times a factor that goes linearly from `start_factor` to `end_factor` in `total_iters` epochs; `optimizer` and `last_epoch` as in LRScheduler."""
@@ -247,6 +250,9 @@ class LinearLR(LRScheduler):
         if self.last_epoch > self.total_iters:
             return self._current()
         return self._scaled(self._factor(self.last_epoch) / self._factor(self.last_epoch - 1))
+
+    def _get_closed_form_lr(self):
+        return [base * self._factor(self.last_epoch) for base in self.base_lrs]
 
 
 class ExponentialLR(LRScheduler):
@@ -276,6 +282,10 @@ class PolynomialLR(LRScheduler):
             return self._current()
         left = (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
         return self._scaled(left ** self.power)
+
+    def _get_closed_form_lr(self):
+        left = 1.0 - min(self.last_epoch, self.total_iters) / self.total_iters
+        return [base * left ** self.power for base in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):
