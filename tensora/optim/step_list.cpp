@@ -79,6 +79,7 @@ class Gatherer {
         like.step_on_device = step;
     }
     StepList& list = list_of(param, like);
+    list.has_complex |= param.is_complex();
     list.params.push_back(param);
     list.grads.push_back(grad);
     for (size_t k = 0; k < states.size(); ++k) list.states[k].push_back(states[k]);
@@ -157,6 +158,13 @@ class Gatherer {
 
 }  // namespace
 
+std::vector<Tensor> as_reals(std::span<const Tensor> tensors) {
+  std::vector<Tensor> reals;
+  for (const Tensor& tensor : tensors)
+    reals.push_back(tensor.is_complex() ? view_as_real(tensor) : tensor);
+  return reals;
+}
+
 std::vector<SparseRows> sparse_rows_of(const ParamGroup& group) {
   std::vector<SparseRows> all;
   for (const Tensor& param : group.params) {
@@ -213,10 +221,11 @@ void check_shapes(const Optimizer& optimizer, const Tensor& param, const Value& 
     const Value* const value = state.find(std::string(name));
     if (!value || value->is_none()) continue;
     check(value->is_tensor() && value->to_tensor().sizes() == param.sizes() &&
-              value->to_tensor().is_floating_point(),
-          optimizer.name(), ": load_state_dict: '", name,
-          "' must be a floating-point tensor of shape ", param.sizes(), ", got ",
-          value->is_tensor() ? value->to_tensor().sizes() : Shape(),
+              (param.is_complex() ? value->to_tensor().is_complex()
+                                  : value->to_tensor().is_floating_point()),
+          optimizer.name(), ": load_state_dict: '", name, "' must be a ",
+          param.is_complex() ? "complex" : "floating-point", " tensor of shape ", param.sizes(),
+          ", got ", value->is_tensor() ? value->to_tensor().sizes() : Shape(),
           value->is_tensor() ? "" : value->kind());
   }
   for (const char* name : {kStep, kProduct})

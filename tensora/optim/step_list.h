@@ -22,8 +22,12 @@ struct StepList {
   Tensor lr_on_device;
   float product = 1;  // of all factors before this step, where the plan has one
   Tensor product_on_device;
-  bool first = false;  // their states were made for this step
+  bool first = false;        // their states were made for this step
+  bool has_complex = false;  // some parameters are complex
 };
+
+/// Complex tensors as real ones of their parts: steps are elementwise.
+std::vector<Tensor> as_reals(std::span<const Tensor> tensors);
 
 /// What a step does with sparse gradients.
 enum class SparseGradients : uint8_t {
@@ -66,6 +70,14 @@ std::vector<StepList> gather(Optimizer& optimizer, ParamGroup& group, const Grad
 template <class Attrs>
 void run_list(const StepList& list, const Optimizer& optimizer, const StatePlan& plan,
               const GradScaling& scaling, const Attrs& attrs) {
+  if (list.has_complex) {
+    StepList reals = list;
+    reals.has_complex = false;
+    reals.params = as_reals(list.params);
+    reals.grads = as_reals(list.grads);
+    for (std::vector<Tensor>& of_name : reals.states) of_name = as_reals(of_name);
+    return run_list(reals, optimizer, plan, scaling, attrs);
+  }
   std::span<const Tensor> states[3];
   for (size_t k = 0; k < plan.states.size(); ++k) states[k] = list.states[k];
   run_step({.op = optimizer.name(),

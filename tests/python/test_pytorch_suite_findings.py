@@ -347,3 +347,42 @@ def test_gather_takes_sparse_grad():
     assert x.gather(1, index, sparse_grad=False).equal(x.detach())
     with pytest.raises(TypeError):
         tensora.gather(x, 1, index, True)
+
+
+def test_schedulers_step_to_a_named_epoch():
+    schedule = tensora.optim.lr_scheduler
+    for make, expected in (
+            (lambda o: schedule.ConstantLR(o, factor=0.3, total_iters=4), [0.15, 0.15, 0.5, 0.15]),
+            (lambda o: schedule.PolynomialLR(o, total_iters=5, power=0.9), [0.315723, 0.315723, 0.0, 0.409026]),
+            (lambda o: schedule.LinearLR(o, 0.3, total_iters=4), [0.325, 0.325, 0.5, 0.2375])):
+        optimizer = tensora.optim.SGD([tensora.nn.Parameter(tensora.ones(1))], lr=0.5)
+        scheduler, found = make(optimizer), []
+        for epoch in (2, 2, 5, 1):
+            optimizer.step()
+            with pytest.warns(UserWarning, match="epoch parameter"):
+                scheduler.step(epoch)
+            found.append(round(optimizer.param_groups[0]["lr"], 6))
+        assert found == expected
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: tensora.optim.SGD(p, 0.01, momentum=0.9, weight_decay=0.1), lambda p: tensora.optim.Adam(p, 0.1, amsgrad=True),
+    lambda p: tensora.optim.AdamW(p, 0.1), lambda p: tensora.optim.Adagrad(p, 0.1), lambda p: tensora.optim.RMSprop(p, 0.01),
+    lambda p: tensora.optim.Adadelta(p), lambda p: tensora.optim.Adamax(p, 0.1), lambda p: tensora.optim.NAdam(p, 0.1),
+    lambda p: tensora.optim.RAdam(p, 0.1)])
+def test_optimizers_step_complex_parameters(make):
+    start = tensora.tensor([[1 + 2j, -0.5j], [0.3 + 0j, 2 - 1j]], dtype=tensora.complex64)
+    results = []
+    for as_reals in (False, True):
+        p = tensora.nn.Parameter(tensora.view_as_real(start).clone() if as_reals else start.clone())
+        q = tensora.nn.Parameter(tensora.tensor([1.0, 2.0]))
+        optimizer = make([p, q])
+        for i in range(6):
+            optimizer.zero_grad()
+            z = tensora.view_as_complex(p) if as_reals else p
+            ((z * (1 + 0.1j * i)).abs().square().sum() + (z.sum() * q.sum()).real).backward()
+            optimizer.step()
+            if i == 3:
+                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        results.append((p.detach() if as_reals else tensora.view_as_real(p.detach()), q.detach()))
+    assert all(tensora.equal(a, b) for a, b in zip(*results))

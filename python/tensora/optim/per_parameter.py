@@ -29,7 +29,8 @@ class _PerParameter(Optimizer):
         for name in state:
             value = state[name]
             if name in tensors:
-                if not isinstance(value, Tensor) or value.shape != parameter.shape or not value.is_floating_point():
+                if (not isinstance(value, Tensor) or value.shape != parameter.shape
+                        or not (value.is_complex() if parameter.is_complex() else value.is_floating_point())):
                     raise ValueError(f"{where}'{name}' must be a floating-point tensor of shape {list(parameter.shape)}, got "
                                      f"{_described(value)}")
                 kept[name] = value.detach().to(parameter.device, parameter.dtype).clone()
