@@ -14,6 +14,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/thread_pool.h"
+#include "tensora/distributed/divided_tensor.h"
 #include "tensora/distributed/sharded_call.h"
 #include "tensora/distributed/threads.h"
 #include "tensora/ops.h"
@@ -97,6 +98,15 @@ int main(int argc, char** argv) {
       gather.push_back(two);
     }
   });
+  // Both parts of a tensor that one process has divided; the plain op has all elements.
+  const Tensor whole = randn({8, 8}), divided = whole.clone();
+  distributed::shard_(divided, std::vector<Device>(2, Device()), 0);
+  Row in_process{"add, divided in one process:", {}, {}};
+  for (int i = 0; i < repetitions; ++i) {
+    in_process.plain.push_back(microseconds([&] { whole + whole; }));
+    in_process.sharded.push_back(microseconds([&] { divided + divided; }));
+  }
+  rows.push_back(in_process);
   for (const Row& row : rows) {
     print(row.name, row.plain, ", ");
     print("sharded", row.sharded);

@@ -327,27 +327,20 @@ Tensor DividedCall::represented(const OutputSpec& spec, DividedValue value) cons
   return view;
 }
 
-void DividedCall::store(const Tensor& target, const Tensor& result) const {
-  const Operand from = operand_of(result), to = operand_of(target);
-  if (!to.value) {
-    target.copy_(from.value ? redistributed(*from.value, Placement::replicate(), *from.devices)[0]
-                            : result);
-    return;
-  }
-  check_as<NotImplementedError>(to.value->shares_memory, op_.name,
-                                "_: the view of a divided tensor is a copy, because its elements "
-                                "had to be moved; write to the tensor itself");
-  const DividedValue whole{.placement = Placement::replicate(),
-                           .parts = from.value ? TensorList() : copies_of(result, *to.devices)};
-  const DividedValue& value = from.value ? *from.value : whole;
+// All elements of the tensor that a storage was made for, as a divided tensor.
+Tensor base_of(const Tensor& tensor) {
+  Storage& storage = *tensor.impl().storage;
+  const Geometry base = registry().with(
+      storage, [](DividedStorage* divided) { return divided->entries[0].geometry; });
+  return make_view(tensor.impl().storage, base.sizes, base.strides, base.offset, base.dtype);
+}
+
+// Writes all elements of a tensor, or of a view whose parts are views.
+void store_in_parts(const Tensor& target, const Operand& to, const DividedValue& value) {
   if (to.value->placement.is_partial()) {  // it gets the placement of the result
     auto replacing = std::make_shared<const DividedValue>(value.cast(target.dtype()));
     std::vector<DividedStorage::Entry> dropped;  // destroyed without the lock
-    const Geometry geometry(target);
     registry().with(*target.impl().storage, [&](DividedStorage* divided) {
-      check_as<NotImplementedError>(geometry == divided->entries[0].geometry, op_.name,
-                                    "_: the view of a divided tensor whose parts are still to be ",
-                                    "added up cannot be written to; write to the tensor itself");
       dropped.assign(divided->entries.begin() + 1, divided->entries.end());
       divided->entries.erase(divided->entries.begin() + 1, divided->entries.end());
       std::swap(divided->entries[0].value, replacing);
@@ -356,13 +349,40 @@ void DividedCall::store(const Tensor& target, const Tensor& result) const {
   }
   const TensorList parts = redistributed(value, to.value->placement, *to.devices);
   for (size_t r = 0; r < parts.size(); ++r) {
-    const auto written = [&](size_t earlier) {
-      return to.value->parts[earlier].is_same(to.value->parts[r]);
-    };
-    bool again = false;
-    for (size_t earlier = 0; earlier < r; ++earlier) again |= written(earlier);
-    if (!again) to.value->parts[r].copy_(parts[r]);
+    const auto begin = to.value->parts.begin(), here = begin + static_cast<int64_t>(r);
+    const bool again =
+        std::any_of(begin, here, [&](const Tensor& earlier) { return earlier.is_same(*here); });
+    if (!again) here->copy_(parts[r]);
   }
+}
+
+Tensor whole_of(const Tensor& tensor) {
+  const Operand operand = operand_of(tensor);
+  if (!operand.value) return tensor;
+  return redistributed(*operand.value, Placement::replicate(), *operand.devices)[0];
+}
+
+void DividedCall::store(const Tensor& target, const Tensor& result) const {
+  const Operand from = operand_of(result), to = operand_of(target);
+  if (!to.value) {
+    target.copy_(whole_of(result));
+    return;
+  }
+  const Tensor base = base_of(target);
+  const bool is_base = Geometry(base) == Geometry(target);
+  if (is_base || (to.value->shares_memory && !to.value->placement.is_partial())) {
+    const DividedValue whole{.placement = Placement::replicate(),
+                             .parts = from.value ? TensorList() : copies_of(result, *to.devices)};
+    return store_in_parts(target, to, from.value ? *from.value : whole);
+  }
+  // The view is a copy, because its elements had to be moved.
+  const Tensor memory =
+      empty_strided(base.sizes(), base.strides(), {.dtype = base.dtype(), .device = base.device()});
+  memory.copy_(whole_of(base));
+  as_strided(memory, target.sizes(), target.strides(), target.storage_offset())
+      .copy_(whole_of(result));
+  store_in_parts(base, operand_of(base),
+                 {.placement = Placement::replicate(), .parts = copies_of(memory, *to.devices)});
 }
 
 class LocalDividedTensors final : public DividedTensors {

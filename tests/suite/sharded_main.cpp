@@ -305,9 +305,9 @@ void check_divided(const Check& check, int parts) {
 
 /// What call_sharded refuses by name: cases that compute gradients themselves, or write to inputs.
 bool is_refusal(const std::string& message) {
-  for (const char* const reason : {"inside of the function", "cannot be written to in place",
-                                   "which cannot be sharded tensors",
-                                   "which cannot be divided tensors", "of a divided tensor"})
+  for (const char* const reason :
+       {"inside of the function", "cannot be written to in place",
+        "which cannot be sharded tensors", "which cannot be divided tensors"})
     if (message.find(reason) != std::string::npos) return true;
   return false;
 }
