@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "bench/timing.h"
@@ -130,6 +131,68 @@ void add_calls(std::vector<Row>& rows) {
                   64, 3});
 }
 
+// Training steps with activations, norms and optimizers written by hand. What is printed of them
+// are the first weights. Few bytes are the least that they need: the weights, read and written.
+void update(const std::vector<Tensor>& weights) {
+  const no_grad silent;
+  for (const Tensor& weight : weights) {
+    weight.sub_(weight.grad() * 1e-9);  // the next call does the same
+    weight.set_grad({});
+  }
+}
+
+Tensor gelu_step(const Tensor& x, const Tensor& target, const std::vector<Tensor>& w) {
+  const Tensor a = matmul(x, w[0]) + w[1];
+  const Tensor gelu = a * 0.5 * ((a + a * a * a * 0.044715) * 0.7978845608).tanh().add(1);
+  (matmul(gelu, w[2]) - target).square().mean().backward();
+  update(w);
+  return w[0].detach().clone();
+}
+
+Tensor swiglu_step(const Tensor& x, const Tensor& target, const std::vector<Tensor>& w) {
+  Tensor y = x;
+  for (size_t i = 0; i < w.size(); i += 4) {
+    const Tensor norm = y * (y * y).mean({-1}, true).add(1e-5).rsqrt() * w[i];
+    y = y + matmul(silu(matmul(norm, w[i + 1])) * matmul(norm, w[i + 2]), w[i + 3]);
+  }
+  (y - target).square().mean().backward();
+  update(w);
+  return w[1].detach().clone();
+}
+
+void add_steps(std::vector<Row>& rows) {
+  const int64_t tokens = 1024, width = 256, hidden = 2048;
+  const Tensor x = numbers({tokens, width}), target = numbers({tokens, width}, 1);
+  const auto add = [&](const char* name, const auto& step, const std::vector<Shape>& shapes) {
+    const auto weights = std::make_shared<std::vector<Tensor>>();
+    int64_t bytes = 0;
+    for (const Shape& sizes : shapes) {
+      weights->push_back((numbers(sizes, 2) * 0.02).requires_grad_());
+      bytes += weights->back().nbytes();
+    }
+    rows.push_back(
+        {name, [=] { return step(x, target, *weights); }, static_cast<double>(bytes), 2});
+  };
+  add("gelu_step", gelu_step, {{width, hidden}, {hidden}, {hidden, width}});
+  const std::vector<Shape> layer = {{width}, {width, hidden}, {width, hidden}, {hidden, width}};
+  std::vector<Shape> layers = layer;
+  layers.insert(layers.end(), layer.begin(), layer.end());
+  add("swiglu_step", swiglu_step, layers);
+  // Momentum of many small tensors.
+  const auto all = std::make_shared<std::vector<Tensor>>();
+  for (int i = 0; i < 64 * 3; ++i) all->push_back(numbers({300 + i / 3}, i % 3));
+  rows.push_back({"momentum_step",
+                  [=] {
+                    const no_grad silent;
+                    for (size_t i = 0; i < all->size(); i += 3) {
+                      (*all)[i + 1].mul_(0.9).add_((*all)[i + 2]);
+                      (*all)[i].sub_((*all)[i + 1] * 1e-9);
+                    }
+                    return (*all)[0].clone();
+                  },
+                  static_cast<double>(64 * 330 * 4), 5});
+}
+
 double difference(const Tensor& a, const Tensor& b) {
   const Tensor x = a.to(kFloat64), y = b.to(kFloat64);
   return ((x - y).abs().max() / y.abs().max()).item<double>();
@@ -231,6 +294,7 @@ int main(int argc, char** argv) {
     bench::add_chains(rows);
     bench::add_blocks(rows);
     bench::add_calls(rows);
+    bench::add_steps(rows);
     for (const bench::Row& row : rows) {
       if (row.name.find(filter) == std::string::npos) continue;
       if (explains)

@@ -35,6 +35,7 @@ class Budget {
       if (!give_up_one(peak)) break;
       changed = true;
     }
+    if (changed) finish_plan(tape_, plan_);  // the tape must hold what is read again
     return changed;
   }
 
@@ -107,7 +108,6 @@ class Budget {
          {tape_.inputs(tape_.nodes()[best.node]), tape_.outputs(tape_.nodes()[best.node])})
       for (const Operand& operand : operands)
         if (operand.memory >= 0) again.bytes += static_cast<int64_t>(operand.view.bytes());
-    plan_.bytes += again.bytes;
     plan_.launches.insert(plan_.launches.begin() + static_cast<std::ptrdiff_t>(best.after),
                           std::move(again));
     return true;

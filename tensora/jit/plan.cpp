@@ -124,7 +124,8 @@ std::optional<Plan> plan_within(const Tape& tape, PlanOptions options, const Rew
     for (int changes = 0; changes <= kMostChanges; ++changes) {
       const int64_t fuel = used_fuel();
       Plan plan = group_nodes(tape, options, rewrite, limits);
-      if (options.fuse != Fuse::nothing) {
+      const auto is_kernel = [](const Launch& launch) { return launch.kernel.has_value(); };
+      if (std::any_of(plan.launches.begin(), plan.launches.end(), is_kernel)) {
         improve(tape, plan, most, "recompute_values",
                 [&](Plan& better) { return recompute_values(tape, options, better); });
         improve(tape, plan, most, "list_kernels",

@@ -187,7 +187,14 @@ class Recompute {
     return weighed(stored ? bytes : 2 * bytes, bytes);
   }
 
+  // Whether more steps can be part of a launch.
+  bool can_grow(const Launch& launch) const {
+    const OpForm::Kind kind = forms_[launch.nodes[0]].kind;
+    return launch.kernel || kind == OpForm::Kind::pointwise || kind == OpForm::Kind::cast;
+  }
+
   void improve(size_t launch) {
+    if (!can_grow(plan_.launches[launch])) return;
     std::set<int> wanted;
     std::vector<Value> values = values_of(launch, wanted);
     if (std::none_of(values.begin(), values.end(),
@@ -284,9 +291,6 @@ class Recompute {
 
   void change(size_t index, std::vector<uint32_t> again) {
     Launch& launch = plan_.launches[index];
-    if (!launch.kernel && forms_[launch.nodes[0]].kind != OpForm::Kind::pointwise &&
-        forms_[launch.nodes[0]].kind != OpForm::Kind::cast)
-      return;
     launch.again = std::move(again);
     std::optional<PlannedKernel> kernel = kernel_of(launch, stored(index), true);
     if (!kernel) {

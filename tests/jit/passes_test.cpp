@@ -136,6 +136,22 @@ TEST(NumberSteps, TensorsWithoutContents) {
   EXPECT_EQ(filled.at<float>({2, 3}), 6);
 }
 
+TEST(NumberSteps, FactoriesCanBeReplayed) {
+  const no_grad silent;
+  const Tensor x = ones({40, 30});
+  const auto body = [](const Tensor& in) {
+    return where(rand(in.sizes()) > full(in.sizes(), 0.5), in, zeros(in.sizes())) + arange(30);
+  };
+  const auto fast = compile(body, {.replay = true});
+  for (int i = 0; i < 6; ++i) {
+    manual_seed(static_cast<uint64_t>(i));
+    const Tensor expected = body(x);
+    manual_seed(static_cast<uint64_t>(i));
+    EXPECT_TRUE(same_bits(fast(x), expected)) << i;
+  }
+  EXPECT_EQ(fast.replayed(), 4u);
+}
+
 // ---- the peak of memory -------------------------------------------------------------------------
 
 TEST(PeakOfMemory, OnlyTheGroupsAtThePeakAreGivenUp) {
@@ -362,6 +378,25 @@ TEST(MemoryBudget, ValuesOfTheForwardPassAreMadeAgain) {
     last = now;
   }
   EXPECT_LE(last, usual * 3 / 4);  // what is left is needed where it is, or made from what is gone
+}
+
+TEST(MemoryBudget, ArgumentsAreReadAgain) {
+  manual_seed(5);
+  const Tensor w = (randn({64, 64}) * 0.1).requires_grad_();
+  const auto body = [&](const Tensor& x) {
+    Tensor y = x;
+    for (int i = 0; i < 6; ++i) y = gelu(matmul(y, w)) + y;
+    y.square().mean().backward();
+    const Tensor grad = w.grad();
+    w.set_grad({});
+    return grad;
+  };
+  const auto lean = compile(body, {.memory_budget = 1});
+  for (int i = 0; i < 3; ++i) {
+    const Tensor x = randn({512, 64}), expected = body(x);
+    EXPECT_TRUE(same_bits(lean(x), expected));
+  }
+  EXPECT_NE(lean.explain(randn({512, 64})).find("(again matmul)"), std::string::npos);
 }
 
 TEST(MemoryBudget, ReplayGivesMemoryBack) {
