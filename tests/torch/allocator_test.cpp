@@ -5,6 +5,9 @@
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <ctime>
+#include <limits>
+
 #include "../helpers.h"
 #include "tensora/core/backend.h"
 #include "tensora/ops.h"
@@ -18,12 +21,39 @@ using tensora::testing::error_of;
 
 uint64_t allocated() { return memory_stats(Device()).allocated; }
 
+// Processor time of making, touching and freeing a tensor.
+double nanoseconds_of(int64_t bytes) {
+  const int times = bytes < 1 << 20 ? 100 : 3;
+  constexpr int kRounds = 5;
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+  };
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kRounds; ++round) {
+    const double began = now();
+    for (int i = 0; i < times; ++i) {
+      const at::Tensor one = at::empty({bytes}, at::kByte);
+      for (int64_t at = 0; at < bytes; at += 4096) one.data_ptr<uint8_t>()[at] = 1;
+    }
+    best = std::min(best, (now() - began) / times);
+  }
+  return best;
+}
+
 TEST(TorchSharedAllocator, TakesAndGivesBackMemoryOfTensora) {
   at::Tensor before = at::ones({1000});
   void* const raw = c10::GetCPUAllocator()->raw_allocate(100);
   EXPECT_EQ(shared_bytes(), 0);
+  constexpr int64_t kSizes[] = {64, 4 << 10, 256 << 10, 4 << 20, 32 << 20};
+  std::vector<double> alone;
+  for (const int64_t size : kSizes) alone.push_back(nanoseconds_of(size));
   share_allocator();
   share_allocator();
+  for (size_t i = 0; i < alone.size(); ++i)
+    std::cout << kSizes[i] << " bytes: LibTorch's " << alone[i] << " ns, Tensora's "
+              << nanoseconds_of(kSizes[i]) << " ns\n";
   // Blocks of the system's allocator are still that one's.
   c10::GetCPUAllocator()->raw_deallocate(raw);
   before.reset();
