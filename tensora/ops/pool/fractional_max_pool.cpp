@@ -57,9 +57,7 @@ std::tuple<Tensor, Tensor> pool(std::string_view op, const Tensor& input, const 
   Tensor positions;
   for (int d = 0; d < dims; ++d) {
     const int64_t size = input.size(2 + d);
-    // In 3-D, PyTorch refuses windows that fit only without a step between them.
-    const int64_t most = dims == 3 ? size - 1 : size;
-    check(out[d] > 0 && kernel[d] > 0 && out[d] + kernel[d] - 1 <= most, op, ": pool size ",
+    check(out[d] > 0 && kernel[d] > 0 && out[d] + kernel[d] - 1 <= size, op, ": pool size ",
           kernel[d], " and output size ", out[d], " are too large relative to input size ", size);
     const int sample = dims == 2 ? 1 - d : d;
     const Tensor starts = window_starts(select(samples, 2, sample), size, out[d], kernel[d]);
