@@ -105,6 +105,11 @@ void attention_vjp(Vjp& vjp, const AttentionAttrs& attrs) {
   const Tensor key = vjp.input(1), value = vjp.input(2), logarithms = vjp.output(1);
   const Tensor mask = optional(3), lengths_q = optional(4), lengths_k = optional(5);
   const Tensor grad_logarithms = vjp.grad(1);
+  if (logarithms.numel() == 0) {  // no query reads the keys, and the kernels write nothing
+    for (size_t i : {0u, 1u, 2u, 3u})
+      if (given(i) && vjp.needs(i)) vjp.set(i, zeros_like(vjp.input(i)));
+    return;
+  }
   const std::initializer_list<Arg> inputs = {
       grad, query, key, value, result, logarithms, mask, lengths_q, lengths_k, grad_logarithms};
   if (!wanted.mask_gradient && vjp.needs(0) && vjp.needs(1) && vjp.needs(2) &&
