@@ -52,7 +52,9 @@ Tensor of_singular_values(const Tensor& A, std::pair<int, int> dims, bool keepdi
 
 Tensor cast(const Tensor& A, std::optional<DType> dtype) { return dtype ? to(A, *dtype) : A; }
 
+// Of no norms, the largest is 0.
 Tensor extremum(const Tensor& x, const Dims& dim, bool keepdim, bool largest) {
+  if (largest && x.size(dim[0]) == 0) return sum(x, dim, keepdim);
   return largest ? amax(x, dim, keepdim) : amin(x, dim, keepdim);
 }
 

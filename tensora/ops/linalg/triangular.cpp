@@ -5,6 +5,7 @@
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/pointwise/functions.h"
+#include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/triangle.h"
 
@@ -64,8 +65,11 @@ std::tuple<Tensor, Tensor> triangular_solve(const Tensor& self, const Tensor& A,
   return called_as("triangular_solve", [&]() -> std::tuple<Tensor, Tensor> {
     linalg::check_square("triangular_solve", "A", A);
     const Tensor turned = transpose ? tensora::transpose(A, -2, -1) : A;
-    return {linalg::solve_triangular(turned, self, upper != transpose, true, unitriangular),
-            clone(A)};
+    const Tensor solution =
+        linalg::solve_triangular(turned, self, upper != transpose, true, unitriangular);
+    Shape sizes = solution.sizes();
+    sizes[sizes.size() - 1] = A.size(-1);
+    return {solution, clone(expand(A, sizes))};
   });
 }
 

@@ -95,10 +95,12 @@ Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
 }
 Tensor cumulative_trapezoid(const Tensor& y, Scalar dx, int64_t dim) {
   check_numbers(y, "cumulative_trapezoid");
+  if (y.size(dim) == 0) return y * dx / 2.0;
   return cumsum(sums_of_neighbours(y, dim), dim) * dx / 2.0;
 }
 Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
   check_numbers(y, "cumulative_trapezoid");
+  if (y.size(dim) == 0) return y * x / 2.0;
   return cumsum(areas(y, x, dim, "cumulative_trapezoid"), dim);
 }
 
