@@ -162,14 +162,14 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full,
                         double eps, Reduction reduction) {
-  if (!is_differentiable(promote_types(input.dtype(), target.dtype())))
+  if (!is_differentiable(input.dtype()))
     return poisson_nll_loss(to(input, default_dtype()), target, log_input, full, eps, reduction);
   const auto losses = [&](const Tensor& x, const Tensor& y) {
     Tensor each = log_input ? apply(pointwise_op<PoissonNllOfLog>(), {x, y})
                             : apply(pointwise_op<PoissonNll>(), {x, y}, {{}, eps});
     if (!full) return each;
     const Tensor stirling = y * log(y) - y + log(y * (2 * std::numbers::pi)) * 0.5;
-    return each + where(y > 1, stirling, 0);
+    return to(each + where(y > 1, stirling, 0), each.dtype());
   };
   return reduced("poisson_nll_loss", reduction, losses, input, target);
 }

@@ -196,7 +196,13 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
         "linear", Autocast::lower,
         [](const Tensor& x, const Tensor& w, const Tensor& b) { return linear(x, w, b); }, input,
         weight, bias);
-  if (weight.dim() == 1 && !bias.defined()) return matmul(input, weight);
+  if (weight.dim() == 1 && (input.dim() != 2 || !bias.defined())) {  // one output, without a dim
+    const Tensor product = matmul(input, weight);
+    if (!bias.defined()) return product;
+    check(can_broadcast_to(bias.sizes(), product.sizes()), "linear: a bias of shape ", bias.sizes(),
+          " does not fit a weight of shape ", weight.sizes());
+    return product + bias;
+  }
   check(weight.dim() == 2, "linear: weight must have 2 dimensions (out, in), got shape ",
         weight.sizes());
   check(input.dim() >= 1 && input.size(-1) == weight.size(1), "linear: input of shape ",

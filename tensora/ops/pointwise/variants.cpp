@@ -334,6 +334,7 @@ Tensor softshrink(const Tensor& self, Scalar lambd) {
   const double limit = lambd.to<double>();
   check(limit >= 0, "softshrink: lambd must not be negative, got ", limit);
   check(std::isfinite(limit), "softshrink: lambd must be finite, got ", limit);
+  if (self.is_floating_point()) fit_scalar(lambd, self.dtype(), "softshrink");
   return apply(pointwise_op<Softshrink>(), {self}, Softshrink{{}, lambd});
 }
 
