@@ -287,6 +287,10 @@ void write_out(PyObject* result, PyObject* out, bool recording) {
           "functions with out=... arguments don't support automatic differentiation, but one of "
           "the arguments requires grad.");
     if (to.sizes() != from.sizes()) to.resize_(from.sizes());
+    for (int d = 0; d < to.dim(); ++d)
+      check(to.sizes()[d] < 2 || to.strides()[d] != 0,
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation.");
     copy_(to, from);
     return;
   }

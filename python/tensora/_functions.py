@@ -148,6 +148,8 @@ def range(start, end=None, step=1, **options):
 @_public
 def empty_permuted(size, physical_layout, **options):
     """An uninitialised tensor whose dims lie in memory in the order given."""
+    if sorted(physical_layout) != list(builtins.range(len(size))):
+        raise RuntimeError(f"empty_permuted: physical_layout must name each of {len(size)} dims once, got {physical_layout}")
     base = _C.empty([size[i] for i in physical_layout], **options)
     return base.permute([list(physical_layout).index(i) for i in builtins.range(len(size))])
 

@@ -17,6 +17,8 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
     (tensor([1.0000, 1.5000, 3.0000, 4.0000]),)
     """
     dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if len({d % input.dim() for d in dims if input.dim()}) < len(dims) and input.dim():
+        raise RuntimeError(f"gradient: a dim appears multiple times in the list of dims {dims}")
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if isinstance(spacing, (list, tuple)):

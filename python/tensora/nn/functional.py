@@ -387,6 +387,10 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     nn.Upsample. `antialias` averages over all pixels that a pixel of a smaller result covers."""
     if isinstance(size, Tensor):
         size = size.tolist()
+    for given in (size, scale_factor):
+        if isinstance(given, (list, tuple)) and len(given) != input.dim() - 2:
+            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial "
+                             f"dimensions of {list(input.shape[2:])} and output size or scale factors of {given}")
     return _C.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
 
 
