@@ -170,7 +170,7 @@ def test_fractional_pools_at_their_limits():
     assert F.fractional_max_pool2d(torch.ones(0, 2, 3, 3), 2, output_size=1).shape == (0, 2, 1, 1)
     assert F.fractional_max_pool2d(torch.ones(2, 2, 2, 2), 2, output_size=1).shape == (2, 2, 1, 1)
     with pytest.raises(RuntimeError, match="too large"):
-        F.fractional_max_pool3d(torch.ones(2, 2, 3, 3), 2, output_size=1)
+        F.fractional_max_pool2d(torch.ones(2, 2, 2, 2), 2, output_size=2)
 
 
 def test_distributions_at_their_limits():
@@ -181,3 +181,83 @@ def test_distributions_at_their_limits():
     heavy = distributions.GeneralizedPareto(0.0, 1.0, torch.tensor([0.25, 0.75, 1.5]))
     assert [math.isnan(v) for v in heavy.mean.tolist()] == [False, False, True]
     assert [math.isnan(v) for v in heavy.variance.tolist()] == [False, True, True]
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 3, 4), (2, 2, 0, 4)])
+def test_attention_without_queries_has_zero_gradients(shape):
+    query, mask = torch.zeros(shape, requires_grad=True), torch.zeros(shape[2], 8, requires_grad=True)
+    key, value = torch.ones(2, 2, 8, 4, requires_grad=True), torch.ones(2, 2, 8, 3, requires_grad=True)
+    F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True).sum().backward()
+    for tensor in (query, key, value, mask):
+        assert tensor.grad.shape == tensor.shape and not tensor.grad.any()
+
+
+def test_norms_of_empty_matrices():
+    for order, shape in ((2, (0, 3)), (2, (3, 0)), (1, (3, 0)), (math.inf, (0, 3)), (1, (0, 3)), ("nuc", (0, 3))):
+        x = torch.zeros(shape, requires_grad=True)
+        assert torch.linalg.norm(x, order).item() == 0
+        assert torch.linalg.matrix_norm(x.expand(2, *shape), order, keepdim=True).tolist() == [[[0]], [[0]]]
+    for order, shape in ((-2, (0, 3)), (-1, (3, 0)), (-math.inf, (0, 3))):
+        with pytest.raises((RuntimeError, IndexError)):
+            torch.linalg.matrix_norm(torch.zeros(shape), order)
+
+
+def test_cumulative_trapezoid_of_nothing():
+    for shape, dim in (((0, 4), 0), ((0,), 0), ((4, 0), 1)):
+        x = torch.zeros(shape)
+        for result in (torch.cumulative_trapezoid(x, dim=dim), torch.cumulative_trapezoid(x, dx=2.0, dim=dim),
+                       torch.cumulative_trapezoid(x, x, dim=dim)):
+            assert result.shape == shape
+
+
+@pytest.mark.parametrize("dtype, bound", [(torch.float16, 7e4), (torch.bfloat16, 1e39), (torch.float32, 1e39)])
+def test_softshrink_within_the_dtype(dtype, bound):
+    with pytest.raises(RuntimeError):
+        F.softshrink(torch.ones(2, dtype=dtype), bound)
+    assert F.softshrink(torch.ones(2, dtype=dtype), 6e4).tolist() == [0, 0]
+
+
+def test_dtypes_of_poisson_losses():
+    for given, target, expected in ((torch.uint8, torch.float16, torch.float32), (torch.int64, torch.bfloat16, torch.float32),
+                                    (torch.float16, torch.int64, torch.float16), (torch.uint8, torch.float64, torch.float64),
+                                    (torch.float16, torch.float16, torch.float16)):
+        for full in (True, False):
+            loss = F.poisson_nll_loss(torch.ones(2, 3, dtype=given), torch.full((2, 3), 3, dtype=target), full=full)
+            assert loss.dtype is expected
+
+
+def test_layers_of_one_output():
+    x, weight = torch.ones(1, 2, 3), torch.ones(3)
+    assert F.linear(x, weight, torch.ones(2)).tolist() == [[4, 4]]
+    assert F.linear(weight, weight, torch.tensor(1.0)).tolist() == 4
+    with pytest.raises(RuntimeError):
+        F.linear(x, weight, torch.ones(3))
+
+
+def test_triangular_solve_returns_all_matrices():
+    solution, matrices = torch.triangular_solve(torch.ones(2, 3, 2), torch.eye(3))
+    assert solution.shape == (2, 3, 2) and matrices.shape == (2, 3, 3)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "area", "bicubic", "nearest-exact"])
+def test_interpolate_takes_a_size_per_dim(mode):
+    for size in ((4,), (4, 4, 4)):
+        with pytest.raises(ValueError, match="spatial dimensions"):
+            F.interpolate(torch.ones(1, 1, 2, 2), size=size, mode=mode)
+        with pytest.raises(ValueError, match="spatial dimensions"):
+            F.interpolate(torch.ones(1, 1, 2, 2), scale_factor=tuple(map(float, size)), mode=mode)
+
+
+def test_results_are_written_to_elements_of_their_own():
+    out = torch.zeros(1).expand(3)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.add(torch.ones(3), torch.arange(3.0), out=out)
+    assert torch.add(torch.ones(1), 1, out=torch.zeros(1).expand(1)).tolist() == [2]
+
+
+def test_dims_that_are_named_twice():
+    with pytest.raises(RuntimeError, match="multiple times"):
+        torch.gradient(torch.ones(3, 3), dim=(1, -1))
+    for layout in ([0, 1], [3], [0, 0]):
+        with pytest.raises(RuntimeError, match="physical_layout"):
+            torch.empty_permuted([2] * (1 + (layout == [0, 0])), layout)

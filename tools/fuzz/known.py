@@ -166,20 +166,34 @@ IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "lo
 ANSWERED = ("cannot be converted to type", "is not differentiable with respect to argument", "expected scalar type",
             "same dtype", "Found dtype", "expected dtype", "mixed dtype", "can't be cast", "to have non-zero size",
             "only concrete integers", "could not create a primitive", "Number of groups to divide",
-            "Negative strides", "doesn't match the broadcast",
+            "Negative strides", "doesn't match the broadcast", "returned an invalid gradient",
+            "does not support automatic differentiation", "Only zero batch or zero channel", "Index to scalar",
+            "matrix is singular", "split_size can only be 0", "represented as a SymInt", "N must be greater than 1",
             "Unsupported input type", "input.dim() must be greater or equal", "oating point or complex")
 REFUSED = ("must have shape", "factorised in float32 and float64", "must be below 2^31", "too many rows or columns",
            "is too large", "has too many elements", "must be in [0, 100)", "p must be a number", "not supported for complex",
            "expected operands of one dtype", "to have one dtype", "expected one dtype", "without overflow", "scale_factor must be positive",
-           "sizes and strides must not be negative", "is out of bounds", "must have 4 or 5 dims")
+           "sizes and strides must not be negative", "is out of bounds", "must have 4 or 5 dims",
+           "is out of the range of", "must be floating-point", "size must be positive", "must have one length",
+           "label_smoothing must be between", "circular needs padding",
+           "out of range (expected to be in [-2, 1], got -9223372036854775808)")
+SINGULAR = ("lu_factor_ex", "lu_factor", "slogdet", "det", "logdet", "solve", "inv", "cholesky_inverse")
 
 
-def of_mistake(kind, ours, theirs):
+def of_mistake(call, kind, ours, theirs):
     """Why wrong arguments may be treated otherwise: with a number where PyTorch refuses, or refused by name."""
     if "raise" in kind and ours == "no error" and any(words in theirs for words in ANSWERED):
         return "answered"
     if "raise" in kind and theirs == "no error" and any(words in ours for words in REFUSED):
         return "refused"
+    if call.op == "kthvalue" and kind == "value" and not {str(x.theirs.dtype)[6:] for x in call.inputs} & FLOATS:
+        return "which of equal elements is chosen"
+    if call.op in SINGULAR and "value" in kind:
+        return "rounding decides whether a matrix is singular, and no factor need be one"
+    if call.op in ("pixel_shuffle", "pixel_unshuffle") and kind == "type" and call.inputs[0].theirs.numel() == 0:
+        return "PyTorch returns images without elements as they are"
+    if kind == "type" and call.op == "hinge_embedding_loss":
+        return "PyTorch's losses of integers are integers"
     if "raise" not in kind and ("nan" in ours + theirs or "inf" in ours + theirs):
         return "numbers that no formula is made for"
     return "of nothing" if kind == "requires_grad" else ""
