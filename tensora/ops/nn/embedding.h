@@ -7,8 +7,8 @@ namespace tensora {
 /// The rows of `weight` that `input`, of any shape, names; the result has one dim more.
 /// `padding_idx`, which may count from the end, names a row that gets no gradient. With `max_norm`
 /// the rows that are used are first scaled down, in place, to a p-norm of at most that, with p =
-/// `norm_type`. `scale_grad_by_freq` divides a row's gradient by how often the row occurs. `sparse`
-/// gradients do not exist here.
+/// `norm_type`. `scale_grad_by_freq` divides a row's gradient by how often the row occurs. With
+/// `sparse` the gradient has only the rows that were used: docs/sparse.md.
 Tensor embedding(const Tensor& input, const Tensor& weight, std::optional<int64_t> padding_idx = {},
                  std::optional<double> max_norm = {}, double norm_type = 2,
                  bool scale_grad_by_freq = false, bool sparse = false);
