@@ -71,7 +71,10 @@ ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> att
   for (size_t i = 0; i < plan.items.size(); ++i) {
     const ChainPlan::Item& item = plan.items[i];
     cpu::ChainStep step{.run = item.code};
-    if (item.step >= 0) step.functor = attrs[static_cast<size_t>(item.step)];
+    if (item.step >= 0) {
+      step.functor = attrs[static_cast<size_t>(item.step)];
+      step.run = functions().code_for(item.code, step.functor);
+    }
     for (int k = 0; k < cpu::kChainOperands; ++k) {
       const ChainPlace& place = item.memory[static_cast<size_t>(k)];
       if (place.kind == ChainPlace::Kind::slot)

@@ -37,6 +37,8 @@ struct ChainFunctions {
   ChainCode load = nullptr;  // the strip from memory[0]
   ChainCode store = nullptr;
   ChainCode stream = nullptr;  // a store past the cache, to memory that is aligned to 64 bytes
+  /// The code for a functor with these attributes: a simpler one where they allow it.
+  ChainCode (*code_for)(ChainCode code, const void* functor) = nullptr;
   /// Loads and stores of 16-bit floats, which convert on the way; null for other dtypes.
   ChainCode (*load_narrow)(DType dtype) = nullptr;
   ChainCode (*store_narrow)(DType dtype) = nullptr;

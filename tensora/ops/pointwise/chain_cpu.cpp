@@ -22,34 +22,34 @@ using Vector [[gnu::vector_size(64)]] = float;
 #else
 using Vector [[gnu::vector_size(32)]] = float;
 #endif
-constexpr int kVectors = 4;
-constexpr int64_t kStrip = kVectors * sizeof(Vector) / sizeof(float);
+// As many as calls pass in registers: the jump from step to step costs more than the arithmetic of
+// a vector.
+constexpr int kVectors = 8;
+constexpr int64_t kWidth = sizeof(Vector) / sizeof(float), kStrip = kVectors * kWidth;
+using Each = std::make_index_sequence<kVectors>;
+constexpr Each kEach;
+constexpr std::make_index_sequence<kVectors / 2> kEachPair;
 
-using Code = void (*)(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d);
-
-/// The strip as an array: with its loops unrolled the compiler keeps it in registers.
-struct alignas(64) Strip {
-  float values[kStrip];
-
-  Strip(Vector a, Vector b, Vector c, Vector d) {
-    const Vector vectors[] = {a, b, c, d};
-    std::memcpy(values, vectors, sizeof(values));
-  }
-  Vector vector(int i) const {
-    Vector result;
-    std::memcpy(&result, values + i * (kStrip / kVectors), sizeof(result));
-    return result;
-  }
-};
+using Code = void (*)(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d,
+                      Vector e, Vector f, Vector g, Vector h);
 
 inline float* operand(const ChainStep* step, int k, int64_t at) {
   return reinterpret_cast<float*>(step->memory[k] + (at & step->mask[k]));
 }
 
-[[gnu::always_inline]] inline void go_on(const ChainStep* step, int64_t at, const Strip& strip) {
+[[gnu::always_inline]] inline void go_on(const ChainStep* step, int64_t at,
+                                         const Vector (&v)[kVectors]) {
   const ChainStep* const next = step + 1;
-  reinterpret_cast<Code>(next->run)(next, at, strip.vector(0), strip.vector(1), strip.vector(2),
-                                    strip.vector(3));
+  reinterpret_cast<Code>(next->run)(next, at, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+}
+
+/// A step whose body changes the strip.
+template <void (*body)(const ChainStep*, int64_t, Vector (&)[kVectors], Each)>
+void step_of(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d, Vector e,
+             Vector f, Vector g, Vector h) {
+  Vector strip[kVectors] = {a, b, c, d, e, f, g, h};
+  body(step, at, strip, kEach);
+  go_on(step, at, strip);
 }
 
 // Operand I of a functor at position i: the strip's own, or one in memory.
@@ -61,65 +61,82 @@ template <int kOwn, std::size_t I>
     return memory[I < kOwn ? I : I - 1][i];
 }
 
+/// Functors of an instruction or two. Their loops are unrolled, and the strip stays in registers.
+template <class F, class... Known>
+inline constexpr bool is_one_of = (std::is_same_v<F, Known> || ...);
+template <class F>
+inline constexpr bool is_cheap =
+    is_one_of<F, functors::Add, functors::Sub, functors::Mul, functors::Div, functors::Neg,
+              functors::Relu, functors::Abs, functors::Maximum, functors::Minimum, functors::Where,
+              functors::Square, functors::MaskedFill, functors::ClampMin, functors::ClampMax,
+              functors::Backward<functors::Relu, 0>>;
+
+/// Much code for functors that are rare: they run on tiles.
+template <class F>
+inline constexpr bool is_left_to_tiles =
+    is_one_of<F, functors::Polygamma, functors::Backward<functors::Polygamma, 0>,
+              functors::Backward<functors::Digamma, 0>>;
+
+// What costs more has its code once, in a loop over vectors.
 template <class F, int kOwn, std::size_t... I>
 [[gnu::always_inline]] inline void compute(const F& functor, float* strip,
                                            const float* const* memory, std::index_sequence<I...>) {
+  constexpr int at_once = is_cheap<F> ? kStrip : kWidth;
+#pragma GCC unroll 1
+  for (int start = 0; start < kStrip; start += at_once) {
 #pragma omp simd
-  for (int i = 0; i < kStrip; ++i) strip[i] = value_of(functor, pick<kOwn, I>(strip, memory, i)...);
+    for (int i = start; i < start + at_once; ++i)
+      strip[i] = value_of(functor, pick<kOwn, I>(strip, memory, i)...);
+  }
 }
 
 template <class F, int kOwn>
-void functor_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
-  Strip strip(a, b, c, d);
+void functor_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d,
+                  Vector e, Vector f, Vector g, Vector h) {
+  Vector vectors[kVectors] = {a, b, c, d, e, f, g, h};
+  alignas(64) float strip[kStrip];
+  std::memcpy(strip, vectors, sizeof(strip));
   const float* memory[kChainOperands];
   for (int k = 0; k + 1 < F::arity; ++k) memory[k] = operand(step, k, at);
   const F functor = *static_cast<const F*>(step->functor);
-  compute<F, kOwn>(functor, strip.values, memory, std::make_index_sequence<F::arity>());
-  go_on(step, at, strip);
+  compute<F, kOwn>(functor, strip, memory, std::make_index_sequence<F::arity>());
+  std::memcpy(vectors, strip, sizeof(strip));
+  go_on(step, at, vectors);
 }
 
-// Without a Strip, which the compiler would copy to the stack.
-inline Vector vector_at(const float* from, int i) {
+[[gnu::always_inline]] inline Vector vector_at(const float* from, size_t i) {
   Vector result;
-  std::memcpy(&result, from + i * (kStrip / kVectors), sizeof(result));
+  std::memcpy(&result, from + static_cast<int64_t>(i) * kWidth, sizeof(result));
   return result;
 }
-inline void put_vector(float* to, int i, Vector vector) {
-  std::memcpy(to + i * (kStrip / kVectors), &vector, sizeof(vector));
-}
-[[gnu::always_inline]] inline void go_on(const ChainStep* step, int64_t at, Vector a, Vector b,
-                                         Vector c, Vector d) {
-  const ChainStep* const next = step + 1;
-  reinterpret_cast<Code>(next->run)(next, at, a, b, c, d);
+[[gnu::always_inline]] inline void put_vector(float* to, size_t i, Vector vector) {
+  std::memcpy(to + static_cast<int64_t>(i) * kWidth, &vector, sizeof(vector));
 }
 
-void load_step(const ChainStep* step, int64_t at, Vector, Vector, Vector, Vector) {
+template <size_t... i>
+[[gnu::always_inline]] inline void load_strip(const ChainStep* step, int64_t at,
+                                              Vector (&v)[kVectors], std::index_sequence<i...>) {
   const float* const from = operand(step, 0, at);
-  go_on(step, at, vector_at(from, 0), vector_at(from, 1), vector_at(from, 2), vector_at(from, 3));
+  ((v[i] = vector_at(from, i)), ...);
 }
-void store_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
+template <size_t... i>
+[[gnu::always_inline]] inline void store_strip(const ChainStep* step, int64_t at,
+                                               Vector (&v)[kVectors], std::index_sequence<i...>) {
   float* const to = operand(step, 0, at);
-  put_vector(to, 0, a);
-  put_vector(to, 1, b);
-  put_vector(to, 2, c);
-  put_vector(to, 3, d);
-  go_on(step, at, a, b, c, d);
+  (put_vector(to, i, v[i]), ...);
 }
-void stream_vector(float* to, Vector vector) {
+[[gnu::always_inline]] inline void stream_vector(float* to, Vector vector) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(to, vector);
 #else
   _mm256_stream_ps(to, vector);
 #endif
 }
-void stream_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
-  constexpr int64_t kWidth = kStrip / kVectors;
+template <size_t... i>
+[[gnu::always_inline]] inline void stream_strip(const ChainStep* step, int64_t at,
+                                                Vector (&v)[kVectors], std::index_sequence<i...>) {
   float* const to = operand(step, 0, at);
-  stream_vector(to, a);
-  stream_vector(to + kWidth, b);
-  stream_vector(to + 2 * kWidth, c);
-  stream_vector(to + 3 * kWidth, d);
-  go_on(step, at, a, b, c, d);
+  (stream_vector(to + static_cast<int64_t>(i) * kWidth, v[i]), ...);
 }
 
 // A 16-bit operand in memory: its elements lie half as far apart.
@@ -147,8 +164,9 @@ inline __m512i encode_numbers(Vector x) {
   const __m512i half = _mm512_add_epi32(raw, _mm512_set1_epi32(c.half));
   return _mm512_mask_add_epi32(half, odd, half, _mm512_set1_epi32(c.one));
 }
-inline bool any_nan(Vector a, Vector b, Vector c, Vector d) {
-  return (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) | _mm512_cmp_ps_mask(c, d, _CMP_UNORD_Q)) != 0;
+template <size_t... i>
+[[gnu::always_inline]] inline bool any_nan(const Vector (&v)[kVectors], std::index_sequence<i...>) {
+  return (_mm512_cmp_ps_mask(v[2 * i], v[2 * i + 1], _CMP_UNORD_Q) | ...) != 0;
 }
 inline Vector upper_halves(__m512i encoded) {
   return _mm512_castsi512_ps(
@@ -190,9 +208,11 @@ void to_float16(uint16_t* to, Vector x) {
                       _mm512_maskz_cvtps_ph(kAllLanes, x, _MM_FROUND_TO_NEAREST_INT));
 }
 #else
-inline bool any_nan(Vector a, Vector b, Vector c, Vector d) {
-  return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q),
-                                         _mm256_cmp_ps(c, d, _CMP_UNORD_Q))) != 0;
+template <size_t... i>
+[[gnu::always_inline]] inline bool any_nan(const Vector (&v)[kVectors], std::index_sequence<i...>) {
+  const __m256 found[] = {_mm256_cmp_ps(v[2 * i], v[2 * i + 1], _CMP_UNORD_Q)...};
+  return _mm256_movemask_ps(
+             _mm256_or_ps(_mm256_or_ps(found[0], found[1]), _mm256_or_ps(found[2], found[3]))) != 0;
 }
 inline Vector upper_halves(__m256i encoded) {
   return _mm256_castsi256_ps(_mm256_and_si256(encoded, _mm256_set1_epi32(-0x10000)));
@@ -230,42 +250,53 @@ void to_float16(uint16_t* to, Vector x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 #endif
-template <Vector (*from)(const uint16_t*)>
-void load_narrow_step(const ChainStep* step, int64_t at, Vector, Vector, Vector, Vector) {
-  constexpr int64_t kWidth = kStrip / kVectors;
+template <Vector (*from)(const uint16_t*), size_t... i>
+[[gnu::always_inline]] inline void load_narrow_strip(const ChainStep* step, int64_t at,
+                                                     Vector (&v)[kVectors],
+                                                     std::index_sequence<i...>) {
   const uint16_t* const source = narrow_operand(step, at);
   __builtin_prefetch(source + kAhead);
-  go_on(step, at, from(source), from(source + kWidth), from(source + 2 * kWidth),
-        from(source + 3 * kWidth));
+  ((v[i] = from(source + static_cast<int64_t>(i) * kWidth)), ...);
 }
-void store_float16_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
-  constexpr int64_t kWidth = kStrip / kVectors;
+template <size_t... i>
+[[gnu::always_inline]] inline void store_float16_strip(const ChainStep* step, int64_t at,
+                                                       Vector (&v)[kVectors],
+                                                       std::index_sequence<i...>) {
   uint16_t* const target = narrow_operand(step, at);
-  to_float16(target, a);
-  to_float16(target + kWidth, b);
-  to_float16(target + 2 * kWidth, c);
-  to_float16(target + 3 * kWidth, d);
-  go_on(step, at, a, b, c, d);
+  (to_float16(target + static_cast<int64_t>(i) * kWidth, v[i]), ...);
+}
+template <void (*put)(uint16_t*, Vector, Vector), size_t... i>
+[[gnu::always_inline]] inline void put_pairs(uint16_t* target, const Vector (&v)[kVectors],
+                                             std::index_sequence<i...>) {
+  (put(target + static_cast<int64_t>(i) * 2 * kWidth, v[2 * i], v[2 * i + 1]), ...);
 }
 // NaNs are rare, and rounding numbers alone is cheaper.
-void store_bfloat16_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c,
-                         Vector d) {
+template <size_t... i>
+[[gnu::always_inline]] inline void store_bfloat16_strip(const ChainStep* step, int64_t at,
+                                                        Vector (&v)[kVectors],
+                                                        std::index_sequence<i...>) {
   uint16_t* const target = narrow_operand(step, at);
-  if (any_nan(a, b, c, d)) [[unlikely]] {
-    to_bfloat16(target, a, b);
-    to_bfloat16(target + kStrip / 2, c, d);
-  } else {
-    numbers_to_bfloat16(target, a, b);
-    numbers_to_bfloat16(target + kStrip / 2, c, d);
-  }
-  go_on(step, at, a, b, c, d);
+  if (any_nan(v, kEachPair)) [[unlikely]]
+    put_pairs<to_bfloat16>(target, v, kEachPair);
+  else
+    put_pairs<numbers_to_bfloat16>(target, v, kEachPair);
 }
-void round_bfloat16_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c,
-                         Vector d) {
-  if (any_nan(a, b, c, d)) [[unlikely]]
-    return go_on(step, at, round_any(a), round_any(b), round_any(c), round_any(d));
-  go_on(step, at, round_number(a), round_number(b), round_number(c), round_number(d));
+template <Vector (*round)(Vector), size_t... i>
+[[gnu::always_inline]] inline void round_strip(const ChainStep*, int64_t, Vector (&v)[kVectors],
+                                               std::index_sequence<i...>) {
+  ((v[i] = round(v[i])), ...);
 }
+template <size_t... i>
+[[gnu::always_inline]] inline void round_bfloat16_strip(const ChainStep* step, int64_t at,
+                                                        Vector (&v)[kVectors],
+                                                        std::index_sequence<i...> each) {
+  if (any_nan(v, kEachPair)) [[unlikely]]
+    round_strip<round_any>(step, at, v, each);
+  else
+    round_strip<round_number>(step, at, v, each);
+}
+constexpr Code round_bfloat16_step = step_of<round_bfloat16_strip>;
+constexpr Code store_bfloat16_step = step_of<store_bfloat16_strip>;
 #if defined(__AVX512F__)
 // With AVX-512 VNNI. An instruction adds the products of the 16-bit halves of two operands to a
 // number: of its lowest bit that stays and 1, and of 1 and 0x7fff. So a sum that rounds takes two
@@ -283,27 +314,40 @@ constexpr PairConstants kPairs;
       _mm512_ternarylogic_epi32(raw, _mm512_set1_epi32(c->odd), _mm512_set1_epi32(c->one), kAndOr);
   return _mm512_dpwssd_epi32(raw, halves, _mm512_set1_epi32(c->factors));
 }
+template <size_t... i>
+[[gnu::target("avx512vnni"), gnu::always_inline]] inline void round_by_pairs(
+    Vector (&v)[kVectors], std::index_sequence<i...>) {
+  ((v[i] = upper_halves(encode_numbers_by_pairs(v[i]))), ...);
+}
+template <size_t... i>
+[[gnu::target("avx512vnni"), gnu::always_inline]] inline void put_by_pairs(
+    uint16_t* target, const Vector (&v)[kVectors], std::index_sequence<i...>) {
+  (put_upper_halves(target + static_cast<int64_t>(i) * 2 * kWidth,
+                    encode_numbers_by_pairs(v[2 * i]), encode_numbers_by_pairs(v[2 * i + 1])),
+   ...);
+}
 [[gnu::target("avx512vnni")]] void round_bfloat16_by_pairs_step(const ChainStep* step, int64_t at,
                                                                 Vector a, Vector b, Vector c,
-                                                                Vector d) {
-  if (any_nan(a, b, c, d)) [[unlikely]]
-    return go_on(step, at, round_any(a), round_any(b), round_any(c), round_any(d));
-  go_on(step, at, upper_halves(encode_numbers_by_pairs(a)),
-        upper_halves(encode_numbers_by_pairs(b)), upper_halves(encode_numbers_by_pairs(c)),
-        upper_halves(encode_numbers_by_pairs(d)));
+                                                                Vector d, Vector e, Vector f,
+                                                                Vector g, Vector h) {
+  Vector v[kVectors] = {a, b, c, d, e, f, g, h};
+  if (any_nan(v, kEachPair)) [[unlikely]]
+    round_strip<round_any>(step, at, v, kEach);
+  else
+    round_by_pairs(v, kEach);
+  go_on(step, at, v);
 }
 [[gnu::target("avx512vnni")]] void store_bfloat16_by_pairs_step(const ChainStep* step, int64_t at,
                                                                 Vector a, Vector b, Vector c,
-                                                                Vector d) {
+                                                                Vector d, Vector e, Vector f,
+                                                                Vector g, Vector h) {
+  const Vector v[kVectors] = {a, b, c, d, e, f, g, h};
   uint16_t* const target = narrow_operand(step, at);
-  if (any_nan(a, b, c, d)) [[unlikely]] {
-    to_bfloat16(target, a, b);
-    to_bfloat16(target + kStrip / 2, c, d);
-  } else {
-    put_upper_halves(target, encode_numbers_by_pairs(a), encode_numbers_by_pairs(b));
-    put_upper_halves(target + kStrip / 2, encode_numbers_by_pairs(c), encode_numbers_by_pairs(d));
-  }
-  go_on(step, at, a, b, c, d);
+  if (any_nan(v, kEachPair)) [[unlikely]]
+    put_pairs<to_bfloat16>(target, v, kEachPair);
+  else
+    put_by_pairs(target, v, kEachPair);
+  go_on(step, at, v);
 }
 bool has_pairs() { return __builtin_cpu_supports("avx512vnni"); }
 #else
@@ -311,25 +355,35 @@ constexpr Code round_bfloat16_by_pairs_step = round_bfloat16_step;
 constexpr Code store_bfloat16_by_pairs_step = store_bfloat16_step;
 bool has_pairs() { return false; }
 #endif
-template <Vector (*round)(Vector)>
-void round_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
-  go_on(step, at, round(a), round(b), round(c), round(d));
+// Sums and differences without a factor, which every strip would convert and multiply by.
+template <bool minus, int kOwn>
+inline Vector plain_sum(Vector own, Vector other) {
+  if constexpr (!minus) return own + other;
+  return kOwn == 0 ? own - other : other - own;
+}
+template <bool minus, int kOwn, size_t... i>
+[[gnu::always_inline]] inline void plain_sum_strip(const ChainStep* step, int64_t at,
+                                                   Vector (&v)[kVectors],
+                                                   std::index_sequence<i...>) {
+  const float* const other = operand(step, 0, at);
+  ((v[i] = plain_sum<minus, kOwn>(v[i], vector_at(other, i))), ...);
 }
 
-void end_step(const ChainStep*, int64_t, Vector, Vector, Vector, Vector) {}
+void end_step(const ChainStep*, int64_t, Vector, Vector, Vector, Vector, Vector, Vector, Vector,
+              Vector) {}
 
 void run_chain(const ChainStep* first, int64_t strips) {
   const Vector none = {};
   for (int64_t i = 0; i < strips; ++i)
     reinterpret_cast<Code>(first->run)(first, i * kStrip * int64_t{sizeof(float)}, none, none, none,
-                                       none);
+                                       none, none, none, none, none);
 }
 
 ChainCode code(Code function) { return reinterpret_cast<ChainCode>(function); }
 
 template <class F>
-inline constexpr bool has_steps =
-    functors::computes_floats(F::types) && !F::divides && F::arity <= kChainOperands + 1;
+inline constexpr bool has_steps = functors::computes_floats(F::types) && !F::divides &&
+                                  F::arity <= kChainOperands + 1 && !is_left_to_tiles<F>;
 
 // Functors whose result is one of their operands, or its absolute value.
 template <class F>
@@ -343,19 +397,32 @@ void set_steps() {
   const void* const op = &pointwise_op<F>();
   if constexpr (returns_operand<F>) set_chain_step_is_exact(op);
   set_chain_step(op, 0, code(functor_step<F, 0>));
-  if constexpr (F::arity > 1) set_chain_step(op, 1, code(functor_step<F, 1>));
-  if constexpr (F::arity > 2) set_chain_step(op, 2, code(functor_step<F, 2>));
+  // The others find their further operands in memory: a store costs little beside them.
+  if constexpr (F::arity > 1 && is_cheap<F>) set_chain_step(op, 1, code(functor_step<F, 1>));
+  if constexpr (F::arity > 2 && is_cheap<F>) set_chain_step(op, 2, code(functor_step<F, 2>));
+}
+
+template <class F, bool minus>
+ChainCode without_factor(ChainCode given, const void* functor) {
+  const bool first = given == code(functor_step<F, 0>), second = given == code(functor_step<F, 1>);
+  if (!(first || second) || !(static_cast<const F*>(functor)->alpha == 1)) return given;
+  return first ? code(step_of<plain_sum_strip<minus, 0>>)
+               : code(step_of<plain_sum_strip<minus, 1>>);
+}
+ChainCode code_for(ChainCode given, const void* functor) {
+  const ChainCode found = without_factor<functors::Add, false>(given, functor);
+  return found == given ? without_factor<functors::Sub, true>(given, functor) : found;
 }
 
 ChainCode load_narrow(DType dtype) {
-  return dtype == DType::bfloat16  ? code(load_narrow_step<from_bfloat16>)
-         : dtype == DType::float16 ? code(load_narrow_step<from_float16>)
+  return dtype == DType::bfloat16  ? code(step_of<load_narrow_strip<from_bfloat16>>)
+         : dtype == DType::float16 ? code(step_of<load_narrow_strip<from_float16>>)
                                    : nullptr;
 }
 ChainCode store_narrow(DType dtype) {
   static const bool pairs = has_pairs();
   return dtype == DType::bfloat16 ? code(pairs ? store_bfloat16_by_pairs_step : store_bfloat16_step)
-         : dtype == DType::float16 ? code(store_float16_step)
+         : dtype == DType::float16 ? code(step_of<store_float16_strip>)
                                    : nullptr;
 }
 // All rows of some columns at a time: with a stride of a power of two, few columns fit into the
@@ -399,13 +466,14 @@ ChainStore store_of(DType dtype) {
 void register_chain_cpu() {
   set_chain_functions(
       {.strip = kStrip,
-       .load = code(load_step),
-       .store = code(store_step),
-       .stream = code(stream_step),
+       .load = code(step_of<load_strip>),
+       .store = code(step_of<store_strip>),
+       .stream = code(step_of<stream_strip>),
+       .code_for = code_for,
        .load_narrow = load_narrow,
        .store_narrow = store_narrow,
        .round_bfloat16 = code(has_pairs() ? round_bfloat16_by_pairs_step : round_bfloat16_step),
-       .round_float16 = code(round_step<rounded_to_float16>),
+       .round_float16 = code(step_of<round_strip<rounded_to_float16>>),
        .end = code(end_step),
        .run = run_chain,
        .finish_streaming = finish_streaming,
@@ -417,7 +485,7 @@ void register_chain_cpu() {
   });
   // A gradient's first operand comes from the ops behind it; the others were saved.
   for_each_backward([]<class B>() {
-    if constexpr (B::arity <= kChainOperands + 1)
+    if constexpr (B::arity <= kChainOperands + 1 && !is_left_to_tiles<B>)
       set_chain_step(&pointwise_op<B>(), 0, code(functor_step<B, 0>));
   });
 }
