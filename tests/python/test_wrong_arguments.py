@@ -261,3 +261,13 @@ def test_dims_that_are_named_twice():
     for layout in ([0, 1], [3], [0, 0]):
         with pytest.raises(RuntimeError, match="physical_layout"):
             torch.empty_permuted([2] * (1 + (layout == [0, 0])), layout)
+
+
+def test_windows_of_integers():
+    x, window = torch.arange(32.0), torch.tensor([1, 2, 5, 3, 1, 4, 2, 4], dtype=torch.uint8)
+    for length in (8, 6):
+        given = window[:length]
+        spectrum = torch.stft(x, 8, 2, length, given, return_complex=True)
+        back = torch.istft(spectrum, 8, 2, length, given, length=32)
+        assert torch.allclose(back, x, atol=1e-3)
+        assert torch.equal(back, torch.istft(spectrum, 8, 2, length, given.float(), length=32))

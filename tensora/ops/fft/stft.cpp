@@ -38,6 +38,8 @@ struct Frames {
   }
   /// The window with zeros around it; undefined where it would be all ones.
   Tensor whole_window(const Tensor& window, const Tensor& like) const {
+    if (window.defined() && !is_differentiable(window.dtype()) && is_differentiable(like.dtype()))
+      return whole_window(to(window, real_dtype(like.dtype())), like);
     if (window_length == size) return window;
     const TensorOptions options{.dtype = real_dtype(like.dtype()), .device = like.device()};
     const Tensor inner = window.defined() ? window : ones({window_length}, options);
