@@ -169,13 +169,14 @@ ANSWERED = ("cannot be converted to type", "is not differentiable with respect t
             "Negative strides", "doesn't match the broadcast", "returned an invalid gradient",
             "does not support automatic differentiation", "Only zero batch or zero channel", "Index to scalar",
             "matrix is singular", "split_size can only be 0", "represented as a SymInt", "N must be greater than 1",
-            "Unsupported input type", "input.dim() must be greater or equal", "oating point or complex")
+            "isFloatingType(grad", "Unsupported input type", "input.dim() must be greater or equal", "oating point or complex")
 REFUSED = ("must have shape", "factorised in float32 and float64", "must be below 2^31", "too many rows or columns",
            "is too large", "has too many elements", "must be in [0, 100)", "p must be a number", "not supported for complex",
            "expected operands of one dtype", "to have one dtype", "expected one dtype", "without overflow", "scale_factor must be positive",
            "sizes and strides must not be negative", "is out of bounds", "must have 4 or 5 dims",
            "is out of the range of", "must be floating-point", "size must be positive", "must have one length",
-           "label_smoothing must be between", "circular needs padding",
+           "label_smoothing must be between", "eps must be positive in training",
+           "expected a floating-point dtype, got int64", "circular needs padding",
            "out of range (expected to be in [-2, 1], got -9223372036854775808)")
 SINGULAR = ("lu_factor_ex", "lu_factor", "slogdet", "det", "logdet", "solve", "inv", "cholesky_inverse")
 
@@ -192,6 +193,10 @@ def of_mistake(call, kind, ours, theirs):
         return "rounding decides whether a matrix is singular, and no factor need be one"
     if call.op in ("pixel_shuffle", "pixel_unshuffle") and kind == "type" and call.inputs[0].theirs.numel() == 0:
         return "PyTorch returns images without elements as they are"
+    if call.op in ("triu_indices", "tril_indices", "norm") and kind in ("type", "value") and "92233720368547758" in call.text:
+        return "PyTorch computes such numbers with 64 bits, or not at all"
+    if kind == "type" and call.op == "lstsq":
+        return "PyTorch takes a matrix for a batch of vectors, and widens the batch"
     if kind == "type" and call.op == "hinge_embedding_loss":
         return "PyTorch's losses of integers are integers"
     if "raise" not in kind and ("nan" in ours + theirs or "inf" in ours + theirs):
