@@ -385,18 +385,20 @@ std::vector<Tensor> trained(uint64_t seed, const Runner& runner, bool nudged = f
 }
 
 TEST(RandomPrograms, TrainingEqualsEager) {
-  const auto scoped = [](Fuse fuse) {
-    return [fuse](const std::function<Tensor()>& body) {
-      return compile(body, {.fuse = fuse, .strict = true})();
+  const auto scoped = [](Fuse fuse, int64_t budget) {
+    return [fuse, budget](const std::function<Tensor()>& body) {
+      return compile(body, {.fuse = fuse, .strict = true, .memory_budget = budget})();
     };
   };
+  using Mode = std::pair<Fuse, int64_t>;  // and a budget of memory
   for (uint64_t i = 0; i < programs() / 3; ++i) {
     const uint64_t seed = first_program() + i;
     SCOPED_TRACE(concat("program ", seed, ": ", TrainingProgram(seed).describe()));
     const Runner eagerly = [](const std::function<Tensor()>& body) { return body(); };
     const std::vector<Tensor> eager = trained(seed, eagerly), nudged = trained(seed, eagerly, true);
-    for (const Fuse fuse : {Fuse::nothing, Fuse::what_pays, Fuse::everything}) {
-      const std::vector<Tensor> compiled = trained(seed, scoped(fuse));
+    for (const auto& [fuse, budget] : {Mode(Fuse::nothing, 0), Mode(Fuse::what_pays, 0),
+                                       Mode(Fuse::what_pays, 1), Mode(Fuse::everything, 0)}) {
+      const std::vector<Tensor> compiled = trained(seed, scoped(fuse, budget));
       ASSERT_EQ(compiled.size(), eager.size());
       // Fused reductions add in another order.
       for (size_t k = 0; k < eager.size(); ++k) {
