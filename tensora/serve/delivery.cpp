@@ -199,6 +199,7 @@ void Delivery::deliver(AnswerJob& job) {
 }
 
 void Delivery::go_through() {
+  const WriteBatch batch;  // a step is handed on once
   int64_t paused = 0;
   uint64_t unsent = 0;
   for (const auto& job : jobs_) {

@@ -60,4 +60,14 @@ class Reply {
 };
 using ReplyPtr = std::shared_ptr<Reply>;
 
+/// While one of these exists, what this thread writes to replies is handed to the threads that send
+/// it when there is much of it, and at the end: not each reply on its own.
+class WriteBatch {
+ public:
+  WriteBatch();
+  ~WriteBatch();
+  WriteBatch(const WriteBatch&) = delete;
+  WriteBatch& operator=(const WriteBatch&) = delete;
+};
+
 }  // namespace tensora::serve

@@ -5,17 +5,53 @@
 
 namespace tensora::serve {
 
+namespace {
+
+// Replies of a batch for which it is worth while to wake a thread: it sends them while the others
+// are written.
+constexpr size_t kMostPutOff = 32;
+
+struct OpenBatch {
+  int depth = 0;
+  std::vector<std::shared_ptr<Outlet>> outlets;  // whose threads are still to be woken
+};
+thread_local OpenBatch batch;
+
+}  // namespace
+
+WriteBatch::WriteBatch() { ++batch.depth; }
+
+WriteBatch::~WriteBatch() {
+  if (--batch.depth > 0) return;
+  for (const auto& outlet : batch.outlets) outlet->wake();
+  batch.outlets.clear();
+}
+
 void Outlet::mark(std::shared_ptr<ReplyState> reply) {
   const std::lock_guard lock(mutex_);
   if (!wake_) return;  // nobody would take it, and replies hold their outlet
   dirty_.push_back(std::move(reply));
-  if (dirty_.size() == 1) wake_();
+  if (is_woken_) return;
+  if (batch.depth > 0 && dirty_.size() < kMostPutOff) {
+    if (dirty_.size() == 1) batch.outlets.push_back(shared_from_this());
+    return;
+  }
+  is_woken_ = true;
+  wake_();
+}
+
+void Outlet::wake() {
+  const std::lock_guard lock(mutex_);
+  if (!wake_ || is_woken_ || dirty_.empty()) return;
+  is_woken_ = true;
+  wake_();
 }
 
 std::vector<std::shared_ptr<ReplyState>> Outlet::take() {
   std::vector<std::shared_ptr<ReplyState>> taken;
   const std::lock_guard lock(mutex_);
   taken.swap(dirty_);
+  is_woken_ = false;
   return taken;
 }
 

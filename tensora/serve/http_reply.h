@@ -15,11 +15,13 @@ class Connection;
 class ReplyState;
 
 /// Replies with something new, on their way to an I/O thread. The thread is woken when the first
-/// one comes; those that follow before it looks cost no wake-up.
-class Outlet {
+/// one comes, or as a WriteBatch says; those that follow before it looks cost no wake-up.
+class Outlet : public std::enable_shared_from_this<Outlet> {
  public:
   explicit Outlet(std::function<void()> wake) : wake_(std::move(wake)) {}
   void mark(std::shared_ptr<ReplyState> reply);
+  /// Wakes the thread if that was put off.
+  void wake();
   std::vector<std::shared_ptr<ReplyState>> take();
   /// Nobody is woken from now on.
   void close();
@@ -29,6 +31,7 @@ class Outlet {
  private:
   std::mutex mutex_;
   std::vector<std::shared_ptr<ReplyState>> dirty_;
+  bool is_woken_ = false;  // and has not looked yet
   std::function<void()> wake_;
 };
 

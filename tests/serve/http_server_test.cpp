@@ -405,6 +405,37 @@ TEST_F(HttpServerTest, ARequestBehindAQuickOneChangesTheThread) {
   }
 }
 
+// What is written in a batch is sent at its end, or before where there is much.
+TEST_F(HttpServerTest, ABatchIsSentAtItsEnd) {
+  start();
+  std::vector<RawClient> clients;
+  for (size_t i = 0; i < 40; ++i) {
+    clients.push_back(client());
+    clients.back().send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+    ASSERT_TRUE(eventually([&] {
+      const std::lock_guard lock(handler_.mutex);
+      return handler_.held.size() == i + 1;
+    }));
+  }
+  const auto are_sent = [&](size_t begin, size_t end) {
+    return std::all_of(handler_.held.begin() + static_cast<ptrdiff_t>(begin),
+                       handler_.held.begin() + static_cast<ptrdiff_t>(end),
+                       [](const ReplyPtr& one) { return one->unsent() == 0; });
+  };
+  {
+    const WriteBatch batch;
+    for (size_t i = 0; i < 10; ++i) handler_.held[i]->begin({.body = "few"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_FALSE(are_sent(0, 1));
+    for (size_t i = 10; i < 40; ++i) handler_.held[i]->begin({.body = "many"});
+    EXPECT_TRUE(eventually([&] { return are_sent(0, 32); }));
+    handler_.held[0]->write("again");
+  }
+  EXPECT_TRUE(eventually([&] { return are_sent(0, 40); }));
+  handler_.held[1]->write("without a batch");
+  EXPECT_TRUE(eventually([&] { return are_sent(1, 2); }));
+}
+
 TEST_F(HttpServerTest, ClosesWhileConnectionsChangeTheThread) {
   for (int round = 0; round < 20; ++round) {
     start({.threads = 2});
