@@ -57,6 +57,10 @@ def peer_rows(torch, device):
     for name, (function, sizes) in blocks.items():
         rows[name] = (function, (numbers(*sizes),), None)
         rows[name + "_backward"] = (function, (numbers(*sizes),), numbers(*sizes, number=4))
+    small = numbers(16), numbers(16, number=1)
+    rows["call1"] = (lambda x, o: x * o, small, None)
+    for blocks in (1, 4):
+        rows[f"call{5 * blocks}"] = (lambda x, o, blocks=blocks: chain(x, o, blocks), small, None)
     return rows
 
 

@@ -2,6 +2,7 @@
 #include "tensora/core/deferred.h"
 #include "tensora/core/pinned.h"
 #include "tensora/core/queue.h"
+#include "tensora/dispatch/deferral.h"
 #include "tensora/jit/compile.h"
 #include "tensora/jit/source_line.h"
 #include "tensora/jit/stats.h"
@@ -113,8 +114,8 @@ void bind_queues(nb::module_& module) {
 /// are put together.
 class PythonReplay {
  public:
-  PythonReplay(const std::string& name, bool strict, int verify)
-      : options_{.name = name, .strict = strict}, replay_(name, verify) {
+  PythonReplay(const std::string& name, bool strict, int verify, bool wide)
+      : options_{.name = name, .strict = strict, .wide = wide}, replay_(name, verify) {
     check(verify >= 0, "compile: verify must not be negative, got ", verify);
   }
 
@@ -138,7 +139,7 @@ class PythonReplay {
 
  private:
   // Other threads may wait for this one's kernels: they must be able to run meanwhile.
-  std::optional<jit::Replayed> run(const jit::ReplayCall& call) {
+  std::optional<jit::Replayed> run(jit::ReplayCall& call) {
     const nb::gil_scoped_release released;
     return replay_.run(call);
   }
@@ -146,6 +147,35 @@ class PythonReplay {
   const JitOptions options_;
   jit::Replay replay_;
 };
+
+/// A host step that is written in Python.
+struct PythonStep {
+  nb::callable run, settings;
+};
+
+void host_step(const nb::callable& run, const nb::callable& settings) {
+  static const auto forever = std::make_shared<const bool>(true);
+  if (!thread_state.deferral) {
+    run();
+    return;
+  }
+  const std::shared_ptr<const PythonStep> step(new PythonStep{run, settings},
+                                               [](const PythonStep* gone) {
+                                                 const nb::gil_scoped_acquire held;
+                                                 delete gone;
+                                               });
+  thread_state.deferral->host_step({.run =
+                                        [step] {
+                                          const nb::gil_scoped_acquire held;
+                                          step->run();
+                                        },
+                                    .settings =
+                                        [step] {
+                                          const nb::gil_scoped_acquire held;
+                                          return nb::cast<std::string>(step->settings());
+                                        },
+                                    .owner = forever});
+}
 
 /// The innermost line that is not the package's own, such as "train.py:12".
 std::string python_line() {
@@ -172,17 +202,21 @@ void bind_jit(nb::module_& module) {
   nb::class_<LazyScope>(module, "_LazyScope")
       .def(
           "__init__",
-          [](LazyScope* place, const std::string& name, bool strict, jit::Report* report) {
-            new (place) LazyScope({.name = name, .strict = strict}, report);
+          [](LazyScope* place, const std::string& name, bool strict, jit::Report* report,
+             bool wide) {
+            new (place) LazyScope({.name = name, .strict = strict, .wide = wide}, report);
           },
           nb::arg("name") = "", nb::arg("strict") = false, nb::arg("report").none() = nb::none(),
-          nb::keep_alive<1, 4>())
+          nb::arg("wide") = false, nb::keep_alive<1, 4>())
       .def("flush", [](const LazyScope& scope) { scope.flush(); });
   nb::class_<PythonReplay>(module, "_Replay")
-      .def(nb::init<const std::string&, bool, int>())
+      .def(nb::init<const std::string&, bool, int, bool>())
       .def("call", &PythonReplay::call)
       .def("replayed", [](const PythonReplay& self) { return self.replay().replayed(); })
       .def("describe", [](const PythonReplay& self) { return self.replay().describe(); });
+  module.def("_is_deferring", [] { return thread_state.deferral != nullptr; });
+  module.def("_note_host_work", [](const std::string& reason) { note_host_work(reason); });
+  module.def("_host_step", host_step);
   module.def("_jit_stats", [] {
     const jit::Stats stats = jit::stats();
     nb::dict result;

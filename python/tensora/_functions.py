@@ -1,5 +1,6 @@
 """Functions whose Python form differs from C++'s: overloads by flags, optional results, files."""
 import builtins
+import warnings
 
 from . import _C
 from ._C import Tensor
@@ -468,6 +469,25 @@ def is_autocast_enabled(device_type="cuda"):
     return _C._is_autocast_enabled(device_type)
 
 
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_BACKENDS = ("tensora", "inductor", "aot_eager", "cudagraphs", "eager")
+
+
+def _wide_option(mode, backend, options):
+    """Checks PyTorch's choices for the compiler; returns the one option that there is."""
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"compile: unknown mode {mode!r}; it is one of {', '.join(_MODES)}")
+    if mode is not None and options is not None:
+        raise RuntimeError("compile: either mode or options can be given, not both")
+    if backend is not None and backend not in _BACKENDS:
+        warnings.warn(f"compile: there is one compiler; backend {backend!r} has no effect", stacklevel=3)
+    options = dict(options or {})
+    wide = bool(options.pop("wide", False))
+    if options:
+        warnings.warn(f"compile: the only option is 'wide'; {', '.join(map(repr, options))} has no effect", stacklevel=3)
+    return wide
+
+
 @_public
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False,
             replay=False, verify=0):
@@ -475,12 +495,18 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
 
     Python code, branches, attributes and captured tensors act as without it, and new shapes compile
     nothing. A module is changed in place, and returned. `fullgraph` raises an error where a group of
-    ops cannot be compiled; `dynamic`, `backend`, `mode` and `options` are accepted for PyTorch's sake.
+    ops cannot be compiled. `disable`, and `backend="eager"`, return the function as it is.
+
+    Of PyTorch's other arguments, `dynamic` has no effect, since sizes are parameters of the kernels; `mode` is
+    checked and has no effect, since there is nothing to choose between; another `backend` has none, with a warning.
+    `options` may hold "wide": whether 16-bit floats that stay within a kernel are kept in float32, as in
+    torch.compile; it is False, so that each op rounds as in eager execution. Other options have no effect, with a
+    warning.
 
     With `replay`, the body runs until two calls of one signature have done the same; then calls of that signature
-    run the recorded kernels alone, and Python code in the body does not run again. It needs no_grad. The signature
-    is made of the layouts of the tensors among the arguments, the values of all other arguments, and the modes of
-    the thread. `verify=n` runs the body at every n-th call all the same, and raises an error if it did something
+    run the recorded kernels alone, and Python code in the body does not run again, but for the steps of optimizers.
+    The body may run backward and step optimizers; its results do not require gradients. The signature is made of the
+    layouts of the tensors among the arguments, the values of all other arguments, and the modes of the thread. `verify=n` runs the body at every n-th call all the same, and raises an error if it did something
     else. The compiled function has `replayed()`, the number of calls that skipped the body, and `describe()`, which
     says why others did not.
 
@@ -491,17 +517,19 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     from . import nn
     from ._modes import lazy
     if model is None:
-        return lambda function: compile(function, fullgraph=fullgraph, disable=disable, replay=replay, verify=verify)
-    if disable:
+        return lambda function: compile(function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                        options=options, disable=disable, replay=replay, verify=verify)
+    wide = _wide_option(mode, backend, options)
+    if disable or backend == "eager":
         return model
     if verify and not replay:
         raise ValueError("compile: verify checks replayed calls, and replay is off")
     name = getattr(model, "__name__", type(model).__name__)
     if replay:
         from ._replay import replayed
-        wrap = lambda function: replayed(function, name, bool(fullgraph), verify)
+        wrap = lambda function: replayed(function, name, bool(fullgraph), verify, wide)
     else:
-        wrap = lazy(name=name, strict=bool(fullgraph))
+        wrap = lazy(name=name, strict=bool(fullgraph), wide=wide)
     if isinstance(model, nn.Module):
         if not hasattr(model.forward, "_deferred"):
             model.forward = wrap(model.forward)

@@ -110,8 +110,8 @@ class lazy(_Scope):
     tensor([1.7321, 1.7321, 1.7321])
     """
 
-    def __init__(self, name="", strict=False, report=None):
-        self._options = (name, strict, report)
+    def __init__(self, name="", strict=False, report=None, wide=False):
+        self._options = (name, strict, report, wide)
         self._scope = None
 
     def _again(self):

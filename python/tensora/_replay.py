@@ -94,9 +94,9 @@ class _Recordings:
             return self._replay.describe()
 
 
-def replayed(function, name, strict, verify):
+def replayed(function, name, strict, verify, wide):
     """`function`, until two calls of one signature have done the same; from then on their kernels alone."""
-    recordings = _Recordings(name, strict, verify)
+    recordings = _Recordings(name, strict, verify, wide)
     signatures, forms = _Signatures(), _Forms()
 
     @functools.wraps(function)

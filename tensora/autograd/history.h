@@ -70,6 +70,10 @@ class ViewStep : public RefCounted {
   IntrusivePtr<ViewStep> before;
 };
 
+/// How often a tensor that had required gradients before was switched, one way or the other: what
+/// was recorded of a program's graphs may not hold any more.
+std::atomic<uint64_t>& leaf_switches();
+
 /// Of which tensor a view is a part.
 struct ViewOrigin {
   Tensor base;                   // never itself a tracked view

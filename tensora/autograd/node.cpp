@@ -112,6 +112,7 @@ void Node::remove_hook(uint64_t id) {
 
 void Node::run_hooks(Tensors& grads) const {
   if (!has_hooks()) return;
+  note_host_work("a hook runs in backward");
   // A copy: a hook may remove itself, or add others.
   for (const GradHook& hook : std::vector<GradHook>(*hooks_)) {
     Tensor& grad = grads[hook.output];
@@ -274,11 +275,13 @@ AccumulateGrad::~AccumulateGrad() {
 }
 
 Tensor AccumulateGrad::grad() const {
+  note_leaf(const_cast<AccumulateGrad&>(*this), true);
   std::lock_guard lock(mutex_);
   return grad_;
 }
 
 void AccumulateGrad::set_grad(Tensor grad) {
+  note_leaf(*this, false);
   std::lock_guard lock(mutex_);
   std::swap(grad_, grad);  // the old one is freed after the lock
 }
@@ -364,6 +367,8 @@ void AccumulateGrad::take_in(Tensor& incoming) {
 
 Tensors AccumulateGrad::backward(Tensors grads) {
   if (!grads[0].defined()) return {};
+  note_leaf(*this, true);
+  if (waits_for_all()) note_host_work("a hook runs in backward");
   std::vector<Registered> hooks;
   Tensor leaf;
   {

@@ -3,6 +3,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
 #include "tensora/autograd/sparse_gradient.h"
+#include "tensora/core/deferred.h"
 
 namespace tensora {
 
@@ -14,10 +15,17 @@ const Tensor& Tensor::requires_grad_(bool value) const {
         "requires_grad_: you can only change requires_grad flags of leaf variables. Use detach()");
   check(!value || !is_inference() || is_inference_mode(),
         "requires_grad_: a tensor made under inference_mode cannot require gradients; clone it");
+  const AutogradMeta* const meta = autograd_meta_or_null(*this);
+  if (impl().requires_grad != value && meta && meta->accumulator) ++leaf_switches();
   impl().requires_grad = value;
   // Created now, not at the first use: several threads may build graphs on this leaf at once.
   if (value) accumulator_of(*this);
   return *this;
+}
+
+std::atomic<uint64_t>& leaf_switches() {
+  static constinit std::atomic<uint64_t> count{0};
+  return count;
 }
 
 bool Tensor::gets_history_from_base() const {
@@ -50,7 +58,10 @@ void Tensor::set_grad(const Tensor& grad) const {
   accumulator_of(*this).set_grad(grad);
 }
 
-Tensor& Tensor::mutable_grad() const { return accumulator_of(*this).mutable_grad(); }
+Tensor& Tensor::mutable_grad() const {
+  note_host_work("the body takes a reference to a gradient");
+  return accumulator_of(*this).mutable_grad();
+}
 
 bool Tensor::retains_grad() const {
   const AutogradMeta* meta = autograd_meta_or_null(*this);
@@ -111,6 +122,7 @@ void Tensor::set_data(const Tensor& other) const {
   check(!requires_grad() || is_differentiable(other.dtype()),
         "set_data: a tensor that requires gradients cannot hold ", other.dtype());
   check(!is_sparse(other), "set_data: a sparse tensor has no array; convert it with to_dense");
+  note_host_work("the body gives a tensor other data");
   TensorImpl& mine = impl();
   const TensorImpl& theirs = other.impl();
   mine.view = theirs.view;

@@ -471,6 +471,8 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   }
   for (const Tensor& target : targets) target.impl().storage->bump_version();
   if (recording) {
+    if (thread_state.deferral) [[unlikely]]
+      thread_state.deferral->meet_history(targets[0]);
     node->save_outputs(targets);
     rebase_history(targets[0], IntrusivePtr<Node>(std::move(node)));
   }

@@ -1,5 +1,6 @@
 #include "tensora/dispatch/deferral.h"
 
+#include "tensora/autograd/history.h"
 #include "tensora/autograd/sparse_gradient.h"
 #include "tensora/core/deferred.h"
 #include "tensora/dispatch/divided.h"
@@ -31,6 +32,14 @@ bool find_address(TensorImpl& impl) {
 }  // namespace
 
 void detail::flush_deferral() { thread_state.deferral->flush(); }
+
+void detail::deferral_meets_leaf(RefCounted& accumulator, bool reads) {
+  thread_state.deferral->meet_leaf(static_cast<AccumulateGrad&>(accumulator), reads);
+}
+
+void detail::deferral_cannot_repeat(std::string_view reason) {
+  thread_state.deferral->cannot_repeat(reason);
+}
 
 bool detail::deferral_holds(const Storage& storage) {
   return thread_state.deferral->holds(storage);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "tensora/dispatch/op.h"
 
 // Note [Deferred kernels]
@@ -15,6 +18,8 @@
 
 namespace tensora {
 
+class AccumulateGrad;
+
 /// A kernel that is not run yet. What it refers to lives until `defer` returns.
 struct DeferredKernel {
   const OpBase& op;
@@ -23,6 +28,15 @@ struct DeferredKernel {
   Device device;
   DType compute_dtype;
   const void* attrs;
+};
+
+/// Work of the host that a replayed function has to do again in each call, such as an optimizer's
+/// step: it counts steps and looks up learning rates.
+struct HostStep {
+  std::function<void()> run;
+  /// What it depends on that programs change between calls, as text.
+  std::function<std::string()> settings;
+  std::weak_ptr<const void> owner;  // without which it cannot run
 };
 
 /// Takes the kernels of the thread that it is installed in. See Note [Deferred kernels].
@@ -52,6 +66,16 @@ class Deferral {
   virtual void flush() = 0;
   /// Whether kernels that use this storage are deferred; they own one reference to it.
   virtual bool holds(const Storage& storage) const = 0;
+
+  // What functions that are to be replayed do beside calling ops; see Note [Replay].
+  virtual void host_step(const HostStep& step) { step.run(); }
+  /// The program reads the gradient of a leaf, or sets it without reading.
+  virtual void meet_leaf(AccumulateGrad& leaf, bool reads) {
+    static_cast<void>(leaf), static_cast<void>(reads);
+  }
+  /// An op that is recorded for backward writes into a tensor.
+  virtual void meet_history(const Tensor& target) { static_cast<void>(target); }
+  virtual void cannot_repeat(std::string_view reason) { static_cast<void>(reason); }
 };
 
 /// Lets kernels run at once for the life of the scope; what was deferred before runs first.

@@ -117,6 +117,14 @@ void add_attrs(PlanKey& key, const TapeNode& node, const Operand& first, const v
   for (uint64_t word : node.op->attr_words(attrs)) key.push_back(word);
 }
 
+bool serves_attrs(const TapeNode& node, const Operand& first, const void* a, const void* b) {
+  if (!plans_read_attrs(*node.op, node.inputs) || attrs_equal(*node.op, a, b)) return true;
+  PlanKey ours, theirs;
+  add_attrs(ours, node, first, a);
+  add_attrs(theirs, node, first, b);
+  return ours == theirs;
+}
+
 bool storages_overlap(const Tape& tape) {
   std::vector<std::pair<uintptr_t, uintptr_t>> ranges;
   for (const Memory& memory : tape.memories()) {

@@ -84,10 +84,7 @@ bool PreparedTape::attrs_match(size_t index, const void* attrs) const {
   const auto words = node.op->attr_words(attrs);
   const auto known = words_.begin() + attrs_[index].first;
   if (std::equal(words.begin(), words.end(), known, known + attrs_[index].count)) return true;
-  PlanKey ours, theirs;
-  add_attrs(ours, node, tape_.operands_[node.first], node.attrs.get());
-  add_attrs(theirs, node, tape_.operands_[node.first], attrs);
-  return ours == theirs;
+  return serves_attrs(node, tape_.operands_[node.first], node.attrs.get(), attrs);
 }
 
 // Takes the next node, and the storages that it is the first to use.

@@ -103,6 +103,25 @@ bool Recorder::foresee(const OpBase& op, Args inputs, const void* attrs, Device 
   return true;
 }
 
+void Recorder::host_step(const HostStep& step) {
+  if (!recording_ || recording_->is_in_step()) return step.run();
+  recording_->begin_step(step, recorded());
+  step.run();
+  recording_->end_step(recorded());
+}
+
+void Recorder::meet_leaf(AccumulateGrad& leaf, bool reads) {
+  if (recording_) recording_->meet_leaf(leaf, reads);
+}
+
+void Recorder::meet_history(const Tensor& target) {
+  if (recording_) recording_->meet_history(target);
+}
+
+void Recorder::cannot_repeat(std::string_view reason) {
+  if (recording_ && !recording_->is_in_step()) recording_->refuse(reason);
+}
+
 void Recorder::settle(const Storage& storage) {
   if (const auto held = find_held(storage); held != held_.end()) {
     const IntrusivePtr<Storage> own = *held;
@@ -111,7 +130,9 @@ void Recorder::settle(const Storage& storage) {
     return;
   }
   reads_ = true;
-  if (recording_) recording_->refuse("the host reads or writes a tensor");
+  // What a host step reads beside the tape, it will read again.
+  if (recording_ && (!recording_->is_in_step() || current().uses_memory_of(storage)))
+    recording_->refuse("the host reads or writes a tensor");
   if (recorded() == 0 || !current().uses_memory_of(storage)) return;
   const std::string line = report_ && report_->describes ? calling_line() : std::string();
   flush_for(concat("the host reads or writes a tensor", line.empty() ? "" : " at ", line));

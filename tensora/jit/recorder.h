@@ -21,6 +21,10 @@ class Recorder final : public Deferral {
                Tensors& outputs) override;
   void hold(const IntrusivePtr<Storage>& storage) override { held_.push_back(storage); }
   void settle(const Storage& storage) override;
+  void host_step(const HostStep& step) override;
+  void meet_leaf(AccumulateGrad& leaf, bool reads) override;
+  void meet_history(const Tensor& target) override;
+  void cannot_repeat(std::string_view reason) override;
   void flush() override;
   bool holds(const Storage& storage) const override {
     return current().holds(storage) || find_held(storage) != held_.end();

@@ -1,12 +1,12 @@
 #include "tensora/jit/replay.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "tensora/core/determinism.h"
 #include "tensora/core/random.h"
 #include "tensora/jit/function_lock.h"
-#include "tensora/jit/plan.h"
+#include "tensora/jit/plan_key.h"
+#include "tensora/jit/replay_recording.h"
 #include "tensora/jit/stats.h"
 
 // Note [Replay]
@@ -22,49 +22,23 @@
 // captured the same tensor. So a recording serves other storages only after it was confirmed by a
 // run with another storage. What two runs do differently, such as a step counter among the
 // attributes, or a tensor that is made anew from numbers of the host, is never replayed.
+//
+// Note [Replayed gradients]
+// A body may record gradients and run backward: the ops are on the tape, and the graph that it
+// makes must be gone when it returns. What is left are the gradients of leaves. A recording holds
+// which leaves the body met, which gradient it found if it read that, and which one it left there;
+// a replay asks for the same gradient before, and puts the new one there. An optimizer counts its
+// steps and looks up its learning rate on the host. This work is a host step (HostStep), which a
+// replay does again: before any kernel runs, it is called on the tensors of the replay, and what it
+// calls must be the recorded ops; only their attributes may be others. If it calls other ops, all
+// kernels run one by one in the order of the program, and the recording is given up. The settings
+// of a step must be the same before the body, in it, and after it: what the body changes would be
+// lost.
 
 namespace tensora::jit {
 namespace {
 
 constexpr size_t kMostEntries = 64;
-constexpr size_t kNumberBytes = 16;
-
-/// Where the storage of a memory comes from.
-struct Origin {
-  enum class Kind : uint8_t { argument, captured, number, made } kind = Kind::made;
-  size_t argument = 0;             // the first tensor of the call with this storage
-  IntrusivePtr<Storage> captured;  // held
-  size_t bytes = 0;
-  Device device;
-  int writes = 0;  // kernels that write to it
-
-  bool operator==(const Origin& other) const {
-    if (kind != other.kind || argument != other.argument || bytes != other.bytes ||
-        !(device == other.device))
-      return false;
-    // Numbers of the body, such as the 2 of x * 2, are made anew in each run.
-    return kind == Kind::number ? std::memcmp(captured->data(), other.captured->data(), bytes) == 0
-                                : captured == other.captured;
-  }
-};
-
-/// A tensor that the function returned.
-struct RecordedResult {
-  int memory = -1;  // -1: undefined
-  Shape sizes;
-  Strides strides;
-  int64_t offset = 0;
-  DType dtype = DType::float32;
-  bool inference = false;
-
-  bool operator==(const RecordedResult&) const = default;
-};
-
-size_t argument_of(std::span<const Tensor> tensors, const Storage* storage) {
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].defined() && tensors[i].impl().storage.get() == storage) return i;
-  return tensors.size();
-}
 
 std::pair<uintptr_t, uintptr_t> range_of(const Storage& storage) {
   const auto first = reinterpret_cast<uintptr_t>(storage.data());
@@ -89,13 +63,24 @@ void with_stream(const OpBase& op, const void* attrs, PhiloxState stream, Body&&
   op.with_attrs(op, values, body);
 }
 
-PhiloxState stream_of(const OpBase& op, const void* attrs) {
-  PhiloxState stream{};
-  for (const auto& [name, value] : op.list_attrs(attrs)) {
-    if (name == "seed") stream.seed = static_cast<uint64_t>(value.integer);
-    if (name == "offset") stream.offset = static_cast<uint64_t>(value.integer);
-  }
-  return stream;
+// Whether attributes are equal, apart from the place in the random stream.
+bool same_but_stream(const OpBase& op, const void* a, const void* b) {
+  if (!op.random) return attrs_equal(op, a, b);
+  const auto x = op.list_attrs(a), y = op.list_attrs(b);
+  for (size_t i = 0; i < x.size(); ++i)
+    if (x[i].first != "seed" && x[i].first != "offset" &&
+        to_string(std::span(&x[i], 1)) != to_string(std::span(&y[i], 1)))
+      return false;
+  return true;
+}
+
+// Whether a gradient is the tensor that the recording found.
+bool is_like(const Tensor& found, const RecordedTensor& wanted, const Storage* storage) {
+  if (wanted.memory < 0 || !found.defined()) return wanted.memory < 0 && !found.defined();
+  const View& view = found.impl().view;
+  return found.impl().storage.get() == storage && view.sizes == wanted.sizes &&
+         view.strides == wanted.strides && found.storage_offset() == wanted.offset &&
+         view.dtype == wanted.dtype;
 }
 
 }  // namespace
@@ -122,6 +107,7 @@ void ReplayCall::add(const Tensor& tensor) {
   add_word(static_cast<uint64_t>(view.device.type));
   add_word(static_cast<uint64_t>(view.device.index));
   add_word(tensor.requires_grad());
+  add_word(tensor.requires_grad() && tensor.is_leaf());
   add_word(tensor.is_inference());
   add_word(tensor.impl().wrapped_number);
   add_word(static_cast<uint64_t>(tensor.storage_offset()));
@@ -133,131 +119,6 @@ void ReplayCall::add(const Tensor& tensor) {
 void ReplayCall::add(const std::vector<Tensor>& tensors) {
   add_word(tensors.size());
   for (const Tensor& tensor : tensors) add(tensor);
-}
-
-// ---- recordings
-// ----------------------------------------------------------------------------------
-
-struct Recording::State {
-  std::span<const Tensor> arguments;
-  PhiloxState before = current_generator().state();
-  uint64_t graph_nodes = thread_state.last_rank;
-  std::string refusal;  // why it cannot be replayed
-  bool finished = false;
-  Tape tape;                // without storages; never run
-  std::vector<Tape> spare;  // copies of it for runs; guarded by the function's mutex
-  uint64_t form = 0;        // see Recording::finish
-  std::vector<Origin> origins;
-  std::vector<const Storage*> storages;  // of the origins; made ones live only during the call
-  std::shared_ptr<const Plan> plan;
-  std::vector<RecordedResult> results;
-  uint64_t counters = 0;                                  // of the random stream that a run takes
-  std::vector<std::pair<size_t, uint64_t>> random_nodes;  // and where each takes its numbers
-
-  int memory_of(const IntrusivePtr<Storage>& storage, bool made) {
-    for (size_t i = 0; i < storages.size(); ++i)
-      if (storages[i] == storage.get()) return static_cast<int>(i);
-    Origin origin;
-    origin.bytes = storage->bytes();
-    origin.device = storage->device();
-    origin.argument = argument_of(arguments, storage.get());
-    if (origin.argument < arguments.size()) {
-      origin.kind = Origin::Kind::argument;
-    } else {
-      origin.kind = made ? Origin::Kind::made : Origin::Kind::captured;
-      if (!made) origin.captured = storage;
-    }
-    storages.push_back(storage.get());
-    origins.push_back(std::move(origin));
-    return static_cast<int>(origins.size()) - 1;
-  }
-
-  bool is_result(size_t memory) const {
-    return std::any_of(results.begin(), results.end(), [&](const RecordedResult& result) {
-      return result.memory == static_cast<int>(memory);
-    });
-  }
-
-  void add_result(const Tensor& tensor) {
-    RecordedResult& result = results.emplace_back();
-    if (!tensor.defined()) return;
-    const View& view = tensor.view_of_data();
-    result = {memory_of(tensor.impl().storage, false),
-              view.sizes,
-              view.strides,
-              tensor.storage_offset(),
-              view.dtype,
-              tensor.is_inference()};
-    if (tensor.requires_grad()) refusal = "a result requires a gradient; call it under no_grad";
-  }
-
-  // The numbers that random ops drew count from where the run began.
-  void note_random() {
-    const PhiloxState after = current_generator().state();
-    counters = after.offset - before.offset;
-    if (after.seed != before.seed || after.offset < before.offset)
-      refusal = "the function seeds a random generator";
-    for (size_t i = 0; i < tape.size(); ++i) {
-      const TapeNode& node = tape.nodes()[i];
-      if (!node.op->random) continue;
-      const PhiloxState drawn = stream_of(*node.op, node.attrs.get());
-      if (drawn.seed != before.seed || drawn.offset < before.offset || drawn.offset > after.offset)
-        refusal = concat(node.op->name, " draws from a generator of its own");
-      random_nodes.emplace_back(i, drawn.offset - before.offset);
-    }
-  }
-};
-
-// Casts that autocast keeps were made outside, and a replay would not renew them: the body meets
-// none.
-Recording::Recording(const ReplayCall& call)
-    : state_(std::make_shared<State>()),
-      autocast_scopes_(std::exchange(thread_state.autocast_scopes, 0)) {
-  state_->arguments = call.tensors_;
-}
-
-Recording::~Recording() { thread_state.autocast_scopes = autocast_scopes_; }
-
-void Recording::refuse(std::string_view reason) {
-  if (!state_->finished && state_->refusal.empty()) state_->refusal = reason;
-}
-
-void Recording::take(const Tape& tape, std::shared_ptr<const Plan> plan) {
-  State& state = *state_;
-  if (!state.finished) refuse("the body's kernels had to run before it was at its end");
-  if (!state.refusal.empty()) return;
-  for (size_t i = 0; i < tape.memories().size(); ++i) {
-    const Memory& memory = tape.memories()[i];
-    const int number = state.memory_of(memory.storage, memory.made_here);
-    ensure(number == static_cast<int>(i), "jit: a memory was recorded twice");
-  }
-  state.tape = tape.without_storages();
-  state.plan = std::move(plan);
-  for (const TapeNode& node : state.tape.nodes())
-    for (const Operand& output : state.tape.outputs(node))
-      ++state.origins[static_cast<size_t>(output.memory)].writes;
-  // The tape and the recording alone hold it: nobody else can change it.
-  for (Origin& origin : state.origins)
-    if (origin.kind == Origin::Kind::captured && origin.device.is_cpu() && origin.writes == 0 &&
-        origin.bytes <= kNumberBytes && origin.captured->use_count() == 2)
-      origin.kind = Origin::Kind::number;
-}
-
-void Recording::finish(std::span<const Tensor> results, uint64_t form) {
-  State& state = *state_;
-  state.form = form;
-  if (thread_state.last_rank != state.graph_nodes)
-    refuse("the body records gradients; call it under no_grad");
-  if (!thread_state.deferral) refuse("TENSORA_JIT=0");
-  state.finished = true;
-  if (!thread_state.deferral) return;
-  // The tape is taken when the scope flushes, with the numbers of its memories; results may refer
-  // to more. Until then they are held by the caller.
-  state.results.reserve(results.size());
-  thread_state.deferral->flush();
-  if (!state.refusal.empty()) return;
-  for (const Tensor& result : results) state.add_result(result);
-  state.note_random();
 }
 
 // ---- running
@@ -276,6 +137,7 @@ struct Replay::Entry {
   static std::string difference(const Recording::State& a, const Recording::State& b) {
     for (const auto* state : {&a, &b})
       if (!state->refusal.empty()) return state->refusal;
+    if (a.switches != b.switches) return "a leaf began or ceased to require gradients";
     if (a.tape.size() != b.tape.size())
       return concat("it called ", a.tape.size(), " ops, then ", b.tape.size());
     for (size_t i = 0; i < a.tape.size(); ++i)
@@ -285,6 +147,13 @@ struct Replay::Entry {
         return "it uses a tensor that is another one in each call, and not an argument";
     if (a.origins.size() != b.origins.size() || a.results != b.results || a.form != b.form)
       return "its results are not the same parts of the same memories";
+    if (a.leaves != b.leaves)
+      return "it finds or leaves other gradients in each call (set them to none in the body)";
+    if (!std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(),
+                    [](const RecordedStep& x, const RecordedStep& y) {
+                      return x.first == y.first && x.last == y.last && x.gradients == y.gradients;
+                    }))
+      return "its optimizers step in another way in each call";
     if (a.counters != b.counters || a.random_nodes != b.random_nodes)
       return "it draws random numbers in another order";
     return {};
@@ -307,7 +176,9 @@ struct Replay::Entry {
           p.view.dtype != q.view.dtype)
         return said("had other operands");
     }
-    if (!x.op->random && !attrs_equal(*x.op, x.attrs.get(), y.attrs.get()))
+    const bool free =
+        a.is_in_step(i) && serves_attrs(x, a.tape.operand(x.first), x.attrs.get(), y.attrs.get());
+    if (!free && !same_but_stream(*x.op, x.attrs.get(), y.attrs.get()))
       return said("had other attributes");
     return {};
   }
@@ -329,6 +200,10 @@ Replay::Entry* Replay::find(const ReplayCall& call) {
 
 // Whether a confirmed recording serves the storages of a call.
 bool Replay::serves(const Entry& entry, const ReplayCall& call) {
+  for (const RecordedStep& step : entry.recording->steps)
+    if (step.step.owner.expired()) return false;
+  // Leaves may require gradients that did not, or the other way round.
+  if (entry.recording->switches != leaf_switches().load(std::memory_order_relaxed)) return false;
   for (size_t i = 0; i < call.tensors_.size(); ++i) {
     if (!call.tensors_[i].defined()) continue;
     const Storage& storage = *call.tensors_[i].impl().storage;
@@ -351,33 +226,69 @@ bool Replay::serves(const Entry& entry, const ReplayCall& call) {
   return true;
 }
 
-std::optional<Replayed> Replay::run(const ReplayCall& call) {
+// Whether the leaves have the gradients that the body found.
+bool Replay::finds_gradients(const Recording::State& recording, const ReplayCall& call) {
+  for (const RecordedLeaf& leaf : recording.leaves) {
+    if (!leaf.reads) continue;
+    const Storage* storage = nullptr;
+    if (leaf.before.memory >= 0) {
+      const Origin& origin = recording.origins[static_cast<size_t>(leaf.before.memory)];
+      storage = origin.captured ? origin.captured.get()
+                                : call.tensors_[origin.argument].impl().storage.get();
+    }
+    if (!is_like(leaf.accumulator(call.tensors_).grad(), leaf.before, storage)) return false;
+  }
+  return true;
+}
+
+// What the host steps of the recording depend on, before the body runs.
+void Replay::note_settings(const Recording::State& recording, ReplayCall& call) {
+  for (const RecordedStep& step : recording.steps)
+    if (const auto owner = step.step.owner.lock()) call.settings_.push_back(step.step.settings());
+}
+
+std::optional<Replayed> Replay::run(ReplayCall& call) {
   std::shared_ptr<Recording::State> recording;
+  bool replays = false;
   Tape tape;  // of this call alone: threads may replay one recording at once
   {
     const std::lock_guard lock(mutex_);
     Entry* const entry = find(call);
-    if (!entry || !entry->confirmed) return {};
-    ++entry->calls;
-    if (verify_ > 0 && entry->calls % static_cast<uint64_t>(verify_) == 0) return {};
-    if (!serves(*entry, call)) return {};
+    if (!entry || !entry->recording) return {};
     recording = entry->recording;
-    if (recording->spare.empty()) {
-      tape = recording->tape.without_storages();
-    } else {
+    if (entry->confirmed) {
+      ++entry->calls;
+      replays = (verify_ == 0 || entry->calls % static_cast<uint64_t>(verify_) != 0) &&
+                serves(*entry, call);
+    }
+  }
+  if (!replays || !finds_gradients(*recording, call)) {
+    note_settings(*recording, call);
+    return {};
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ++replayed_;
+    if (!recording->spare.empty()) {
       tape = std::move(recording->spare.back());
       recording->spare.pop_back();
     }
-    ++replayed_;
   }
-  Replayed result{run(*recording, tape, call), recording->form};
+  if (tape.empty()) tape = recording->tape.without_storages();
+  bool complete = true;
+  Replayed result{run(*recording, tape, call, complete), recording->form};
   const std::lock_guard lock(mutex_);
-  recording->spare.push_back(std::move(tape));
+  if (complete) {
+    recording->spare.push_back(std::move(tape));
+  } else if (Entry* const entry = find(call); entry && entry->recording == recording) {
+    entry->confirmed = false;
+    entry->reason = "its optimizer's step called other ops than before";
+  }
   return result;
 }
 
 std::vector<Tensor> Replay::run(const Recording::State& recording, Tape& tape,
-                                const ReplayCall& call) {
+                                const ReplayCall& call, bool& complete) {
   const PhiloxState stream =
       recording.counters == 0 ? PhiloxState{} : current_generator().reserve(recording.counters);
   for (const auto& [node, offset] : recording.random_nodes) {
@@ -398,26 +309,31 @@ std::vector<Tensor> Replay::run(const Recording::State& recording, Tape& tape,
   if (recording.plan) {  // null: no kernel at all
     count_plan_use(counts_of(*recording.plan));
     tape.set_storages(storages);
-    for (size_t i = 0; i < storages.size(); ++i)  // the tape lets go of these when it can
-      if (recording.origins[i].kind == Origin::Kind::made && !recording.is_result(i))
-        storages[i].reset();
-    jit::run(tape, *recording.plan);
+    if (recording.steps.empty()) {
+      recording.let_go(storages);
+      jit::run(tape, *recording.plan);
+    } else {
+      complete = run_with_steps(recording, tape, storages, call.tensors_);
+    }
     for (size_t i = 0; i < tape.memories().size(); ++i) tape.release(static_cast<int>(i));
   }
   for (size_t i = 0; i < storages.size(); ++i)
     if (recording.origins[i].kind != Origin::Kind::made)
       for (int k = 0; k < recording.origins[i].writes; ++k) storages[i]->bump_version();
+  for (const RecordedLeaf& leaf : recording.leaves)
+    if (!leaf.keeps && recording.steps.empty())
+      leaf.accumulator(call.tensors_).set_grad(leaf.after.in(storages));
   std::vector<Tensor> results;
-  for (const RecordedResult& result : recording.results) {
-    if (result.memory < 0) {
-      results.emplace_back();
-      continue;
-    }
-    results.push_back(make_view(storages[static_cast<size_t>(result.memory)], result.sizes,
-                                result.strides, result.offset, result.dtype));
-    results.back().impl().inference = result.inference;
-  }
+  for (const RecordedTensor& result : recording.results) results.push_back(result.in(storages));
   return results;
+}
+
+// A learning rate that the body itself sets would stay what it was.
+std::string Replay::settings_difference(const ReplayCall& call, const Recording::State& state) {
+  for (size_t i = 0; i < std::min(call.settings_.size(), state.steps.size()); ++i)
+    if (call.settings_[i] != state.steps[i].settings)
+      return "the body changes the settings of an optimizer; change them outside";
+  return {};
 }
 
 void Replay::keep(const ReplayCall& call, Recording& recording) {
@@ -442,6 +358,7 @@ void Replay::keep(const ReplayCall& call, Recording& recording) {
       recording.state_->refusal.empty() ? "it was recorded only once" : recording.state_->refusal;
   if (entry->recording) {
     entry->reason = Entry::difference(*entry->recording, *recording.state_);
+    if (entry->reason.empty()) entry->reason = settings_difference(call, *recording.state_);
     check(!entry->confirmed || verify_ == 0 || entry->reason.empty(),
           "jit: ", name_.empty() ? "a function" : name_,
           " with replay is out of date: ", entry->reason);

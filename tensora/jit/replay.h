@@ -14,6 +14,11 @@
 #include "tensora/core/tensor.h"
 #include "tensora/jit/lazy.h"
 
+namespace tensora {
+class AccumulateGrad;
+struct HostStep;
+}  // namespace tensora
+
 namespace tensora::jit {
 
 class Tape;
@@ -43,7 +48,8 @@ class ReplayCall {
   static constexpr char kTypeMark = 0;
   void add_word(uint64_t word) { words_.push_back(word); }
   std::vector<Tensor> tensors_;
-  std::vector<uint64_t> words_;  // the signature: layouts, aliases, modes, types and numbers
+  std::vector<uint64_t> words_;        // the signature: layouts, aliases, modes, types and numbers
+  std::vector<std::string> settings_;  // of host steps, before the body runs
 };
 
 /// What one run of the body did.
@@ -57,13 +63,19 @@ class Recording {
   /// The recorder tells what happens. `take` copies a tape that is about to run.
   void take(const Tape& tape, std::shared_ptr<const Plan> plan);
   void refuse(std::string_view reason);
+  void meet_leaf(AccumulateGrad& leaf, bool reads);
+  void meet_history(const Tensor& target);
+  void begin_step(const HostStep& step, size_t nodes);
+  void end_step(size_t nodes);
+  bool is_in_step() const;
   /// The body has returned; what is still on the recorder's tape is the end of the recording.
   /// `form` says how the caller puts the results together; it is returned with those of a replay.
   void finish(std::span<const Tensor> results, uint64_t form = 0);
 
+  struct State;
+
  private:
   friend class Replay;
-  struct State;
   std::shared_ptr<State> state_;
   uint32_t autocast_scopes_;  // of the thread, before
 };
@@ -85,7 +97,7 @@ class Replay {
   /// Whether functions can be replayed here: not while another scope or a trace is active.
   static bool is_possible();
   /// Runs the recording for such a call; nothing if the body has to run.
-  std::optional<Replayed> run(const ReplayCall& call);
+  std::optional<Replayed> run(ReplayCall& call);
   /// Takes what the body did. Throws if `verify` finds that a recording is out of date.
   void keep(const ReplayCall& call, Recording& recording);
   /// How many calls skipped the body, and why others could not, one line each.
@@ -96,8 +108,11 @@ class Replay {
   struct Entry;
   Entry* find(const ReplayCall& call);
   static bool serves(const Entry& entry, const ReplayCall& call);
+  static bool finds_gradients(const Recording::State& recording, const ReplayCall& call);
+  static void note_settings(const Recording::State& recording, ReplayCall& call);
+  static std::string settings_difference(const ReplayCall& call, const Recording::State& state);
   static std::vector<Tensor> run(const Recording::State& recording, Tape& tape,
-                                 const ReplayCall& call);
+                                 const ReplayCall& call, bool& complete);
 
   const std::string name_;
   const int verify_;

@@ -118,6 +118,9 @@ class Tape {
   /// The same kernels on memories that `set_storages` names before they run.
   Tape without_storages() const;
   void set_storages(std::span<const IntrusivePtr<Storage>> storages);
+  void set_storage(int memory, const IntrusivePtr<Storage>& storage) {
+    memories_[static_cast<size_t>(memory)].storage = storage;
+  }
   void set_attrs(size_t node, const void* attrs) { nodes_[node].attrs.renew(attrs); }
   /// Makes `to`, which has no memory yet, use that of `from`.
   void take_memory(int to, int from);

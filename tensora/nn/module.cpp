@@ -310,6 +310,10 @@ void Module::to_empty(Device device) {
 
 void Module::zero_grad(bool set_to_none) {
   for (const Tensor& tensor : parameters()) {
+    if (set_to_none) {
+      tensor.set_grad({});
+      continue;
+    }
     const Tensor grad = tensor.grad();
     if (!grad.defined()) continue;
     if (is_sparse(grad)) {
@@ -317,7 +321,7 @@ void Module::zero_grad(bool set_to_none) {
       continue;
     }
     const Tensor plain = grad.detach();  // the same array, so that a captured graph finds it
-    tensor.set_grad(set_to_none ? Tensor() : plain.zero_());
+    tensor.set_grad(plain.zero_());
   }
 }
 

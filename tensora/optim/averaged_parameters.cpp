@@ -4,6 +4,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/check.h"
+#include "tensora/core/deferred.h"
 #include "tensora/ops.h"
 #include "tensora/optim/optimizer.h"
 
@@ -24,6 +25,7 @@ AveragedParameters::AveragedParameters(std::vector<Tensor> parameters,
 }
 
 void AveragedParameters::update_parameters() {
+  note_host_work("averages of parameters count their updates");
   const no_grad silent;
   const double weight = decay_ ? 1 - *decay_ : 1 / static_cast<double>(n_averaged_ + 1);
   struct OnDevice {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensora/base/check.h"
+#include "tensora/core/deferred.h"
 #include "tensora/optim/reduce_lr_on_plateau.h"
 
 namespace tensora::optim {
@@ -98,6 +99,7 @@ LRScheduler& SequentialLR::at(int64_t epoch, bool& takes_over) const {
 }
 
 void SequentialLR::step() {
+  note_host_work("a learning-rate scheduler steps in the body; step it after the call");
   ++last_epoch_;
   bool takes_over = false;
   LRScheduler& scheduler = at(last_epoch_, takes_over);
@@ -153,6 +155,7 @@ ChainedScheduler::ChainedScheduler(Schedulers schedulers)
       schedulers_(std::move(schedulers)) {}
 
 void ChainedScheduler::step() {
+  note_host_work("a learning-rate scheduler steps in the body; step it after the call");
   for (LRScheduler& scheduler : schedulers_) scheduler.step();
   note_last_lrs();
 }

@@ -1,6 +1,7 @@
 #include "tensora/optim/lr_scheduler.h"
 
 #include "tensora/base/check.h"
+#include "tensora/core/deferred.h"
 
 namespace tensora::optim {
 namespace {
@@ -96,6 +97,7 @@ void LRScheduler::initial_step() {
 }
 
 void LRScheduler::step() {
+  note_host_work("a learning-rate scheduler steps in the body; step it after the call");
   ++step_count_;
   ++last_epoch_;
   set_lrs(get_lr());

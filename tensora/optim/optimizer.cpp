@@ -1,11 +1,14 @@
 #include "tensora/optim/optimizer.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/sparse_gradient.h"
 #include "tensora/base/check.h"
+#include "tensora/core/deferred.h"
+#include "tensora/dispatch/deferral.h"
 #include "tensora/ops.h"
 
 namespace tensora::optim {
@@ -62,6 +65,28 @@ void Optimizer::step() {
   run_hooks(post_hooks_);
 }
 
+// Everything that programs change between steps, with all bits of numbers.
+std::string Optimizer::settings() const {
+  std::string text;
+  const auto add = [&](const Value& value, const auto& add_list) -> void {
+    if (value.is_number()) {
+      text += concat(std::bit_cast<uint64_t>(value.to_double()), " ");
+    } else if (value.is_list()) {
+      for (const Value& item : value.to_list()) add_list(item, add_list);
+    } else {
+      append_value(text, value);
+    }
+  };
+  for (const ParamGroup& group : groups_) {
+    for (const auto& [key, value] : group.options) {
+      text += concat(to_text(key), " ");
+      add(value, add);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 Tensor Optimizer::step(const Closure& closure) {
   run_hooks(pre_hooks_);
   const Tensor loss = step_with(closure);
@@ -80,8 +105,16 @@ Tensor Optimizer::step_with(const Closure& closure) {
 }
 
 void Optimizer::update_groups() {
-  const no_grad silent;
-  for (ParamGroup& group : groups_) update(group);
+  const auto update_all = [this] {
+    const no_grad silent;
+    for (ParamGroup& group : groups_) update(group);
+  };
+  if (!thread_state.deferral) return update_all();
+  if (!pre_hooks_.empty() || !post_hooks_.empty()) note_host_work("an optimizer has hooks");
+  if (scaling_.found_inf.defined() || scaling_.grad_scale.defined())
+    note_host_work("an optimizer steps with scaled gradients");
+  thread_state.deferral->host_step(
+      {.run = update_all, .settings = [this] { return settings(); }, .owner = alive_});
 }
 
 void Optimizer::step(const GradScaling& scaling) {
@@ -100,11 +133,13 @@ void Optimizer::zero_grad(bool set_to_none) {
   const no_grad silent;
   for (const ParamGroup& group : groups_)
     for (const Tensor& param : group.params) {
+      if (set_to_none) {
+        param.set_grad({});
+        continue;
+      }
       const Tensor grad = param.grad();
       if (!grad.defined()) continue;
-      if (set_to_none)
-        param.set_grad({});
-      else if (is_sparse(grad))
+      if (is_sparse(grad))
         param.set_grad(without_entries(grad));
       else if (grad.requires_grad())
         param.set_grad(zeros_like(grad.detach()));  // it was made with create_graph

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -91,6 +92,7 @@ class Optimizer {
   std::function<void()> add_hook(Hooks Optimizer::*hooks, Hook hook);
   void run_hooks(const Hooks& hooks);
   void update_groups();
+  std::string settings() const;
   void check_group(const ParamGroup& group) const;
 
   std::string name_;
@@ -101,6 +103,7 @@ class Optimizer {
   GradScaling scaling_;
   Hooks pre_hooks_, post_hooks_;
   int64_t hooks_made_ = 0;
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 /// The dtype of a parameter's state: at least float32.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tensora/base/check.h"
+#include "tensora/core/deferred.h"
 
 namespace tensora::optim {
 
@@ -28,6 +29,7 @@ bool ReduceLROnPlateau::is_better(double value) const {
 }
 
 void ReduceLROnPlateau::step(double metrics) {
+  note_host_work("a learning-rate scheduler steps in the body; step it after the call");
   ++last_epoch_;
   if (is_better(metrics)) {
     best_ = metrics;

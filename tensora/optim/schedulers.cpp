@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "tensora/base/check.h"
+#include "tensora/core/deferred.h"
 
 namespace tensora::optim {
 namespace {
@@ -274,6 +275,7 @@ std::vector<double> CosineAnnealingWarmRestarts::get_lr() {
                 [&](double lr) { return o_.eta_min + (lr - o_.eta_min) * (1 + cosine) / 2; });
 }
 void CosineAnnealingWarmRestarts::step() {
+  note_host_work("a learning-rate scheduler steps in the body; step it after the call");
   if (last_epoch_ < 0) return step(0.0);
   ++last_epoch_;
   T_cur_ += 1;
@@ -284,6 +286,7 @@ void CosineAnnealingWarmRestarts::step() {
   set_lrs(get_lr());
 }
 void CosineAnnealingWarmRestarts::step(double epoch) {
+  note_host_work("a learning-rate scheduler steps in the body; step it after the call");
   check(epoch >= 0, "CosineAnnealingWarmRestarts: step: the epoch must not be negative, got ",
         epoch);
   const double first = as_double(o_.T_0), factor = as_double(o_.T_mult);

@@ -18,7 +18,9 @@ namespace tensora::test {
 /// of a nudged program differ by about a rounding: what follows from that is not a mistake.
 class TrainingProgram {
  public:
-  explicit TrainingProgram(uint64_t seed, bool nudged = false) : random_(seed) {
+  /// With `repeats`, a step does nothing on the host that another step would not do.
+  explicit TrainingProgram(uint64_t seed, bool nudged = false, bool repeats = false)
+      : random_(seed), repeats_(repeats) {
     manual_seed(seed);
     const int64_t widths[] = {1, 4, 12, 31, 64, 130}, batches[] = {1, 2, 7, 16, 70};
     width_ = widths[pick(6)];
@@ -26,9 +28,9 @@ class TrainingProgram {
     time_ = 1 + static_cast<int64_t>(pick(5));
     dtype_ = pick(2) ? kFloat32 : kFloat64;
     accumulates_ = pick(4) == 0;
-    reads_ = pick(4) == 0;
+    reads_ = pick(4) == 0 && !repeats;
     penalizes_ = pick(5) == 0;
-    averages_ = pick(4) == 0;
+    averages_ = pick(4) == 0 && !repeats;
     casts_ = dtype_ == kFloat32 && pick(3) == 0;
     clips_ = pick(4);
     loss_ = pick(6);
@@ -69,13 +71,16 @@ class TrainingProgram {
       loss.backward();
       total = total.defined() ? total + loss.detach() : loss.detach();
     }
-    if (clips_ == 1) norms_.push_back(clip_grad_norm_(parameters_, 0.5));
+    if (clips_ == 1) {
+      const Tensor norm = clip_grad_norm_(parameters_, 0.5);
+      if (!repeats_) norms_.push_back(norm);
+    }
     if (clips_ == 2) clip_grad_value_(parameters_, 0.1);
     if (reads_ && total.item<double>() > 1.5)
       optimizer_->param_groups()[0].set_lr(optimizer_->param_groups()[0].lr() * 0.5);
     optimizer_->step();
     if (ema_) ema_->update_parameters();
-    ++steps_;
+    if (!repeats_) ++steps_;
     optimizer_->zero_grad(steps_ % 2 == 0);
     return total;
   }
@@ -103,6 +108,7 @@ class TrainingProgram {
                          penalizes_ ? " penalizes" : "", casts_ ? " casts" : "", " clips ", clips_,
                          " ", optimizer_->name());
   }
+  optim::Optimizer& optimizer() { return *optimizer_; }
   uint64_t steps() const { return dtype_ == kFloat64 ? 3 : 1; }
   /// How far results may be from those of sums in another order.
   double tolerance() const { return casts_ ? 0.1 : dtype_ == kFloat64 ? 1e-6 : 5e-3; }
@@ -278,7 +284,7 @@ class TrainingProgram {
         return x + total * of(i, 0) * 0.01 + logsumexp(x, {-1}, true) * of(i, 1);
       }
       case 18:
-        kept_.push_back(x.detach());
+        if (!repeats_) kept_.push_back(x.detach());
         return x.clamp(-2, 2) * of(i, 0) + randn_like(x) * 0.01 + of(i, 1);
       default:
         return log_softmax(x * of(i, 0), -1).exp() + x.square() * 0.1 + of(i, 1);
@@ -327,11 +333,12 @@ class TrainingProgram {
       const TensorList slope = grad(loss, {embedded}, {.retain_graph = true, .create_graph = true});
       loss = loss + slope[0].square().sum() * 0.1;
     }
-    kept_.push_back(flat.detach().slice(0, 0, 2));
+    if (!repeats_) kept_.push_back(flat.detach().slice(0, 0, 2));
     return loss;
   }
 
   std::mt19937_64 random_;
+  const bool repeats_;
   int64_t width_ = 1, batch_ = 1, time_ = 1;
   DType dtype_ = kFloat32;
   bool accumulates_ = false, reads_ = false, penalizes_ = false, averages_ = false, casts_ = false;

@@ -17,8 +17,6 @@ ALLOWED = {
     "_dtypes.py:is_storage": {"obj": "there are no storages"},
     "_functions.py:use_deterministic_algorithms": {"warn_only": "every op has a deterministic form"},
     "_functions.py:set_num_interop_threads": {"n": "there is one pool of threads"},
-    "_functions.py:compile": {"dynamic": "sizes are parameters of the kernels", "backend": IMPLEMENTATION,
-                              "mode": IMPLEMENTATION, "options": IMPLEMENTATION},
     "_batched.py:__torch_function__": {"types": "the protocol's form"},
     "_modes.py:_leave_device": {"error": "the form of __exit__"},
     "_torch_pickles.py:lambda": {"args": "makes leaves, whatever they are made of", "kwargs": "makes nothing"},

@@ -263,3 +263,99 @@ def test_replay_follows_data():
             assert f(x).tolist() == [2, 2, 2]
         weight.data *= 2  # the same memory
         assert f(x).tolist() == [4, 4, 4] and f.replayed() == 5
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "Rprop", "ASGD"])
+@pytest.mark.parametrize("first", [True, False])
+def test_training_steps_are_replayed(kind, first):
+    def train(replay):
+        tensora.manual_seed(1)
+        net = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 2))
+        optimizer = getattr(tensora.optim, kind)(net.parameters(), lr=1e-2)
+        scheduler = tensora.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+
+        def step(x, y):
+            if first:
+                optimizer.zero_grad()
+            loss = ((net(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            if not first:
+                optimizer.zero_grad()
+            return loss.detach()
+
+        run = tensora.compile(step, replay=True) if replay else step
+        losses = []
+        for i in range(12):
+            losses.append(run(tensora.randn(16, 6), tensora.randn(16, 2)).item())
+            scheduler.step()
+            if i == 9:
+                optimizer.param_groups[0]["lr"] = 0.5
+        count = optimizer.state[next(net.parameters())].get("step", tensora.tensor(0))
+        return losses + [float(count)] + next(net.parameters()).flatten().tolist(), run
+
+    actual, run = train(True)
+    assert actual == pytest.approx(train(False)[0], rel=1e-4, abs=1e-5)
+    assert run.replayed() >= (4 if kind in ("SGD", "Adam", "AdamW") else 0), run.describe()
+
+
+def test_what_would_be_stale_is_not_replayed():
+    net = nn.Linear(3, 2)
+    x = tensora.ones(4, 3)
+
+    def described(make):
+        optimizer = make()
+        scheduler = tensora.optim.lr_scheduler.StepLR(optimizer, 100)
+
+        def step():
+            optimizer.zero_grad()
+            loss = net(x).sum()
+            loss.backward()
+            optimizer.step()
+            if type(optimizer) is tensora.optim.SGD:
+                scheduler.step()
+            return loss.detach()
+
+        run = tensora.compile(step, replay=True)
+        for _ in range(5):
+            run()
+        assert run.replayed() == 0
+        return run.describe()
+
+    class Mine(tensora.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 0.1})
+
+        def step(self, closure=None):
+            with tensora.no_grad():
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        p -= group["lr"] * p.grad
+
+    assert "a learning-rate scheduler steps" in described(lambda: tensora.optim.SGD(net.parameters(), lr=0.1))
+    assert "a step of its own" in described(lambda: Mine(net.parameters()))
+    hooked = tensora.optim.Adam(net.parameters())
+    hooked.register_step_post_hook(lambda *args: None)
+    assert "has hooks" in described(lambda: hooked)
+
+
+def test_arguments_of_torch_compile():
+    f = lambda x: x * 2
+    x = tensora.ones(3, dtype=tensora.bfloat16)
+    assert tensora.compile(f, backend="eager") is f and tensora.compile(f, disable=True) is f
+    for mode in ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
+        assert tensora.compile(f, mode=mode, dynamic=True)(x).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="unknown mode 'fast'"):
+        tensora.compile(f, mode="fast")
+    with pytest.raises(RuntimeError, match="either mode or options"):
+        tensora.compile(f, mode="default", options={})
+    with pytest.warns(UserWarning, match="backend .* has no effect"):
+        tensora.compile(f, backend="mine")
+    with pytest.warns(UserWarning, match="'epilogue_fusion' has no effect"):
+        tensora.compile(f, options={"epilogue_fusion": True})
+    y = tensora.randn(1000).to(tensora.bfloat16)
+    chain = lambda x: ((x * 1.1 + 0.3).sin() * 3.3 - 1.7).tanh()
+    wide = tensora.compile(chain, options={"wide": True})(y)
+    assert tensora.equal(tensora.compile(chain, options={"wide": False})(y), chain(y))
+    assert not tensora.equal(wide, chain(y))
+    assert tensora.equal(wide, chain(y.float()).to(tensora.bfloat16))

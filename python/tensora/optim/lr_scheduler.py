@@ -14,6 +14,7 @@ import weakref
 from collections import Counter
 from typing import Any, Callable, Iterable
 
+from .. import _C
 from .optimizer import Optimizer
 
 __all__ = ["LRScheduler", "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR",
@@ -58,6 +59,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Moves on by one epoch, or to the one named."""
+        _C._note_host_work(_IN_BODY)
         if self._step_count == 1:
             _warn_of_order(self.optimizer)
         self._step_count += 1
@@ -92,6 +94,7 @@ class LRScheduler:
 _LRScheduler = LRScheduler
 
 
+_IN_BODY = "a learning-rate scheduler steps in the body; step it after the call"
 _EPOCH_WARNING = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please "
                   "use `scheduler.step()` to step the scheduler.")
 _ORDER = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
@@ -329,6 +332,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
+        _C._note_host_work(_IN_BODY)
         if epoch is None:
             epoch = self.last_epoch + 1
             self.T_cur += 1
@@ -398,6 +402,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Takes the measure of an epoch."""
+        _C._note_host_work(_IN_BODY)
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
@@ -450,6 +455,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self) -> None:
+        _C._note_host_work(_IN_BODY)
         self.last_epoch += 1
         at = bisect.bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]
@@ -482,6 +488,7 @@ class ChainedScheduler(SequentialLR):
         self._last_lr = self._current()
 
     def step(self) -> None:
+        _C._note_host_work(_IN_BODY)
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._current()

@@ -5,6 +5,7 @@
 """
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from numbers import Integral, Real
 from typing import Any, Callable, Dict, Iterable, Tuple, Union
@@ -33,6 +34,15 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
+
+
+def _noted(function, reason):
+    """The function, which notes that it works on the host."""
+    @functools.wraps(function)
+    def noted(*args, **kwargs):
+        _C._note_host_work(reason)
+        return function(*args, **kwargs)
+    return noted
 
 
 def _refuse_differentiable(differentiable):
@@ -79,6 +89,11 @@ class Optimizer(Hooked):
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:  # what it does on the host, a replayed function would not do again
+            cls.step = _noted(cls.step, "an optimizer with a step of its own steps in the body")
 
     def _options(self, group):
         return {k: v for k, v in group.items() if k == "params" or (k in self.defaults and k not in _IGNORED)}
@@ -130,10 +145,26 @@ class Optimizer(Hooked):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes the parameters that have a gradient; `closure` computes the loss anew and is what the result comes from."""
+        if _C._is_deferring():
+            return self._deferred_step(closure)
+        return self._whole_step(closure)
+
+    def _whole_step(self, closure):
         args = self._before_step((self,) if closure is None else (self, closure))
         result = self._update(*(args[1:] or (None,)))
         self._after_step(args)
         return result
+
+    def _deferred_step(self, closure):
+        """A replayed function does it again in each call: it counts steps, and looks up learning rates."""
+        if closure is not None or self._has_step_hooks():
+            _C._note_host_work("an optimizer steps with a closure or has hooks")
+            return self._whole_step(closure)
+        _C._host_step(lambda: self._update(None), lambda: repr([self._settings(group) for group in self.param_groups]))
+
+    @staticmethod
+    def _settings(group):
+        return [(name, value) for name, value in group.items() if name != "params"]
 
     def _update(self, closure):
         if self._optimizer is None:
