@@ -2,7 +2,7 @@
 
 // Note [Chains]
 // A chain is a list of functors that run one after the other on a strip of elements which stays in
-// four vector registers. A step computes and jumps to the next step, as a tail call with the strip
+// eight vector registers. A step computes and jumps to the next step, as a tail call with the strip
 // as arguments: nothing is stored in between, and no code is generated at run time. A functor's
 // other operands are in memory: in an array, or in a slot of a strip's size that an earlier step
 // stored a value in. Steps exist for float; the formulas are those of the eager loops, so results
