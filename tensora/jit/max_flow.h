@@ -2,6 +2,7 @@
 
 // Internal header: the cheapest cut of a small network.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
