@@ -97,9 +97,11 @@ class Budget {
     for (size_t m = 0; m < tape_.memories().size(); ++m) {
       const Choice choice = choice_of(static_cast<int>(m), peak);
       if (choice.memory == kNone) continue;
-      // The least cost per byte.
-      if (best.memory == kNone || choice.cost * best.bytes < best.cost * choice.bytes)
-        best = choice;
+      // The least cost per byte; in double, because products of bytes exceed 2^63 above 3 GB.
+      const auto per_byte = [](const Choice& one) {
+        return static_cast<double>(one.cost) / static_cast<double>(one.bytes);
+      };
+      if (best.memory == kNone || per_byte(choice) < per_byte(best)) best = choice;
     }
     if (best.memory == kNone) return false;
     plan_.launches[best.before].drops.push_back(best.memory);
